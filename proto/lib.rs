@@ -36,6 +36,7 @@ pub mod v1 {
     #![allow(
         clippy::all,
         clippy::pedantic,
+        clippy::allow_attributes_without_reason,
         missing_docs,
         unreachable_pub,
         unused_qualifications,
