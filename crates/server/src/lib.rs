@@ -1,1 +1,36 @@
-//! p
+//! A Semel node: the gRPC services over a store.
+//!
+//! A request flows one way: bytes are parsed at the edge into a domain command; the command becomes a
+//! transition of one record; the store applies it, and the rule decides; the outcome becomes a reply.
+//!
+//! # Layout
+//!
+//! - [`options`]: what a node can be told, with its defaults and bounds
+//! - [`node`]: the threads, the listener, the start and the end
+//! - `batcher`: calls of one thread become batches of the store
+//! - `keys`: the Keys service
+//! - `refusal`: every error reason, its code and its details, in one place
+//! - `deadline`: what is left of a call's time
+//! - `jitter`: randomness that was handed in
+//!
+//! # Invariants
+//!
+//! - Wire types do not travel past `keys::parse` and `keys::reply`; rules are not written here.
+//! - Everything that waits is bounded in number and in time, and ends when the node closes.
+//! - No answer is given before the store gave it: when in doubt, STORE_UNAVAILABLE.
+//!
+//! # What it does not do
+//!
+//! It names no engine, and it does not authenticate: whoever can reach it may act for any tenant.
+
+mod batcher;
+mod connection;
+mod deadline;
+mod jitter;
+mod keys;
+pub mod node;
+pub mod options;
+mod refusal;
+
+pub use node::{Node, StartError};
+pub use options::{KeyOptions, NodeOptions, OptionsError};

@@ -1,0 +1,230 @@
+//! A command carried out: queued, decided in the store, its unknown commits settled, its waiting done.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_domain::keys::layout::Address;
+use semel_domain::keys::{ClaimOutcome, Command, DecodeError, InProgress, Outcome, ReplayOutcome};
+use semel_domain::limits::WAIT_CLAIM_MIN;
+use semel_domain::time::Timestamp;
+use semel_store::{Clock, Store, StoreError};
+use tokio_util::sync::CancellationToken;
+
+use super::transition::{Decided, KeyTransition};
+use super::waiters::WaiterCounts;
+use crate::batcher::{Batcher, NotQueued, Priority};
+use crate::deadline::Deadline;
+use crate::refusal::{Reason, Refusal};
+
+/// How long an unknown commit is settled for when the call has no deadline.
+const SETTLE_FOR: Duration = Duration::from_secs(10);
+/// The first pause before an unknown commit is settled; it doubles.
+const SETTLE_PAUSE_MIN: Duration = Duration::from_millis(5);
+/// The longest such pause.
+const SETTLE_PAUSE_MAX: Duration = Duration::from_millis(250);
+/// A waiter looks again this often even if no wake-up comes: a missed one costs time, not the answer.
+const RECHECK: Duration = Duration::from_secs(2);
+/// What a wait leaves of the call's deadline, for the answer to travel.
+const ANSWER_MARGIN: Duration = Duration::from_millis(20);
+
+/// Carries commands out for one serving thread.
+pub(crate) struct Engine<S> {
+    pub(crate) store: Arc<S>,
+    pub(crate) batcher: Arc<Batcher<KeyTransition>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) waiters: Arc<WaiterCounts>,
+    pub(crate) closing: CancellationToken,
+}
+
+/// The key that a call is about, and how long the call may take.
+pub(crate) struct Call {
+    pub(crate) address: Arc<Address>,
+    pub(crate) record_key: Bytes,
+    pub(crate) deadline: Deadline,
+}
+
+impl Call {
+    pub(crate) fn new(address: Address, deadline: Deadline) -> Self {
+        Self { record_key: address.record_key(), address: Arc::new(address), deadline }
+    }
+}
+
+impl<S: Store> Engine<S> {
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.clock.now_us())
+    }
+
+    /// Decides one command.
+    pub(crate) async fn decide(&self, call: &Call, command: Command) -> Result<Decided, Refusal> {
+        self.admit(call, &command)?;
+        let priority = priority(&command);
+        let transition =
+            KeyTransition { address: Arc::clone(&call.address), command: Arc::new(command) };
+        self.settled(call.deadline, async || {
+            let update = transition.clone().into_update(call.record_key.clone());
+            match self.batcher.submit(update, priority).await {
+                Ok(result) => Ok(result),
+                Err(NotQueued::Full) => Err(Refusal::overloaded()),
+                Err(NotQueued::Closed) => Err(Refusal::shutting_down()),
+            }
+        })
+        .await
+    }
+
+    /// Decides many commands in one batch, with a result for each. Commands on the same key see each
+    /// other, in order.
+    pub(crate) async fn decide_all(
+        &self,
+        deadline: Deadline,
+        commands: Vec<(Address, Command)>,
+    ) -> Vec<Result<Decided, Refusal>> {
+        let transitions: Vec<(Bytes, KeyTransition)> = commands
+            .into_iter()
+            .map(|(address, command)| {
+                let record_key = address.record_key();
+                let (address, command) = (Arc::new(address), Arc::new(command));
+                (record_key, KeyTransition { address, command })
+            })
+            .collect();
+        let update = |(key, transition): &(Bytes, KeyTransition)| {
+            transition.clone().into_update(key.clone())
+        };
+        let results = self.store.update(transitions.iter().map(update).collect()).await;
+        let mut settled = Vec::with_capacity(results.len());
+        for (result, transition) in results.into_iter().zip(&transitions) {
+            settled.push(match result {
+                Err(StoreError::Unknown(_)) => {
+                    let again = async || {
+                        let mut results = self.store.update(vec![update(transition)]).await;
+                        results.pop().ok_or_else(|| Refusal::store_unavailable("it said nothing"))
+                    };
+                    self.settled(deadline, again).await
+                }
+                known => finish(known),
+            });
+        }
+        settled
+    }
+
+    /// Decides a claim or a replay; while somebody else is at work, waits for the end of that: for at
+    /// most `wait`, and never past the deadline. With the outcome comes when the store was asked for
+    /// it, by this node's clock.
+    pub(crate) async fn decide_waiting(
+        &self,
+        call: &Call,
+        mut command: Command,
+        wait: Duration,
+    ) -> Result<(Outcome, Timestamp), Refusal> {
+        let asked_at = self.now();
+        let outcome = self.decide(call, command.clone()).await?.outcome;
+        if wait.is_zero() || in_progress(&outcome).is_none() {
+            return Ok((outcome, asked_at));
+        }
+        let end = self.now().after(self.wait_bound(call.deadline, wait));
+        let _place = self.waiters.enter(&call.record_key, &call.address.tenant)?;
+        loop {
+            // Watch first, look second: what changes in between wakes the watch.
+            let mut watch = self.store.watch(&call.record_key);
+            let asked_at = self.now();
+            if let Command::Claim(claim) = &mut command {
+                claim.may_acquire = end.since(asked_at) >= WAIT_CLAIM_MIN;
+            }
+            let outcome = self.decide(call, command.clone()).await?.outcome;
+            let left = end.since(self.now());
+            let held = match in_progress(&outcome) {
+                Some(held) if !left.is_zero() => held,
+                _ => return Ok((outcome, asked_at)),
+            };
+            tokio::select! {
+                () = watch.changed() => {}
+                () = tokio::time::sleep(left.min(held.lease_left).min(RECHECK)) => {}
+                () = self.closing.cancelled() => return Err(Refusal::shutting_down()),
+            }
+        }
+    }
+
+    fn wait_bound(&self, deadline: Deadline, wait: Duration) -> Duration {
+        deadline
+            .left(&*self.clock)
+            .map_or(wait, |left| wait.min(left.saturating_sub(ANSWER_MARGIN)))
+    }
+
+    /// Refuses a call whose time can't be enough for the work in front of it.
+    fn admit(&self, call: &Call, command: &Command) -> Result<(), Refusal> {
+        let Some(left) = call.deadline.left(&*self.clock) else { return Ok(()) };
+        let expected = match priority(command) {
+            Priority::Sheddable => self.batcher.expected(),
+            Priority::Required => Duration::ZERO,
+        };
+        if left <= expected {
+            let message = format!("{left:?} are left, and the work ahead takes about {expected:?}");
+            return Err(Refusal::new(Reason::DeadlineTooShort, message));
+        }
+        Ok(())
+    }
+
+    /// Runs an update until its result is known: an unknown commit is settled by running the same
+    /// transition again, which recognises itself.
+    async fn settled<F>(
+        &self,
+        deadline: Deadline,
+        mut run: impl FnMut() -> F,
+    ) -> Result<Decided, Refusal>
+    where
+        F: Future<Output = Result<Result<Result<Decided, DecodeError>, StoreError>, Refusal>>,
+    {
+        let settle_until = self.now().after(SETTLE_FOR);
+        let mut pause = SETTLE_PAUSE_MIN;
+        loop {
+            match run().await? {
+                Err(StoreError::Unknown(why)) => {
+                    let left = deadline
+                        .left(&*self.clock)
+                        .unwrap_or_else(|| settle_until.since(self.now()));
+                    if left <= pause {
+                        return Err(Refusal::store_unavailable(&why));
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = pause.saturating_mul(2).min(SETTLE_PAUSE_MAX);
+                }
+                known => return finish(known),
+            }
+        }
+    }
+}
+
+fn finish(result: Result<Result<Decided, DecodeError>, StoreError>) -> Result<Decided, Refusal> {
+    match result {
+        Ok(Ok(decided)) => Ok(decided),
+        Ok(Err(error)) => Err(Refusal::new(Reason::RecordUnreadable, error.to_string())),
+        Err(error) => Err(refuse(&error)),
+    }
+}
+
+/// A store's error for a caller. The engine's own words go to the log: they may name files.
+pub(crate) fn refuse(error: &StoreError) -> Refusal {
+    tracing::warn!(%error, "the store gave no answer");
+    match error {
+        StoreError::Unavailable(_) => Refusal::store_unavailable("it is unavailable"),
+        StoreError::Unknown(_) => Refusal::store_unavailable("the commit's result is unknown"),
+        StoreError::Invalid(_) => Refusal::store_unavailable("it refused the record"),
+    }
+}
+
+/// What ends claimed work is never shed: its caller can't take the work back.
+fn priority(command: &Command) -> Priority {
+    match command {
+        Command::Complete(_) | Command::Renew(_) | Command::Release(_) => Priority::Required,
+        _ => Priority::Sheddable,
+    }
+}
+
+fn in_progress(outcome: &Outcome) -> Option<InProgress> {
+    match outcome {
+        Outcome::Claim(ClaimOutcome::InProgress(in_progress))
+        | Outcome::Replay(ReplayOutcome::InProgress(in_progress)) => Some(*in_progress),
+        _ => None,
+    }
+}

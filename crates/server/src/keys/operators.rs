@@ -1,0 +1,224 @@
+//! The calls of operators: look, list, settle, erase. Each leaves a line in the audit log (target
+//! `semel::audit`), and what changes a key is kept with it as well. Bodies never enter a log.
+
+use std::collections::BTreeMap;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use semel_domain::keys::layout::{Address, Range, records_of, stuck_until};
+use semel_domain::keys::{Command, Outcome, Record, Stage, decode};
+use semel_domain::limits::{PAGE_DEFAULT, PAGE_MAX};
+use semel_domain::time::Timestamp;
+use semel_proto::v1;
+use semel_store::{Page, Scan, Space, Store};
+
+use super::engine::{Call, refuse};
+use super::service::{KeysService, mixed_up};
+use super::{parse, reply};
+use crate::deadline::Deadline;
+use crate::refusal::{Reason, Refusal};
+
+/// Rows that one page may look through. A filter that fits few of them gives short pages.
+const EXAMINED_MAX: usize = 2_000;
+/// Bytes that one page may look through.
+const EXAMINED_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+macro_rules! audit {
+    ($action:literal, $($field:tt)*) => {
+        tracing::info!(target: "semel::audit", action = $action, $($field)*)
+    };
+}
+
+impl<S: Store> KeysService<S> {
+    pub(super) async fn get(
+        &self,
+        request: v1::GetKeyRequest,
+        deadline: Deadline,
+    ) -> Result<v1::GetKeyResponse, Refusal> {
+        let address = parse::address(&request.tenant, &request.operation, &request.key)?;
+        if request.include_body && !self.options.grant_bodies {
+            return Err(Refusal::new(
+                Reason::BodyDenied,
+                "this node does not show stored bodies: ask without include_body, or start it \
+                 with --grant-bodies",
+            ));
+        }
+        let call = Call::new(address, deadline);
+        let decided = self.engine.decide(&call, Command::Get).await?;
+        let Outcome::Get(record) = decided.outcome else { return Err(mixed_up()) };
+        let record = record.ok_or_else(|| Refusal::new(Reason::KeyUnknown, "no such key"))?;
+        let Address { tenant, operation, key } = &*call.address;
+        audit!("get", %tenant, %operation, %key, body = request.include_body);
+        let view = reply::view(&call.address, &record, decided.now, request.include_body)?;
+        Ok(v1::GetKeyResponse { key: Some(view) })
+    }
+
+    pub(super) async fn list(
+        &self,
+        request: v1::ListKeysRequest,
+    ) -> Result<v1::ListKeysResponse, Refusal> {
+        let tenant = parse::tenant(&request.tenant)?;
+        let operation = parse::operation_filter(&request.operation)?;
+        let filter = Filter {
+            stage: parse::stage_filter(request.state)?,
+            labels: parse::labels(request.labels)?,
+            now: self.engine.now(),
+        };
+        let size = page_size(request.page_size)?;
+        let range = records_of(&tenant, operation.as_ref());
+        let page = self.scan(Space::Records, range, &request.page_token, EXAMINED_MAX).await?;
+        audit!("list", %tenant, operation = request.operation);
+        let mut keys = Vec::new();
+        let mut last = None;
+        let mut rows = page.rows.into_iter().peekable();
+        while keys.len() < size
+            && let Some(row) = rows.next()
+        {
+            if let Some(address) = Address::from_record_key(&row.key) {
+                let record = decode(&row.value).map_err(|error| {
+                    Refusal::new(Reason::RecordUnreadable, format!("{}: {error}", address.key))
+                })?;
+                if filter.fits(&record) {
+                    keys.push(reply::row(&address, &record, filter.now));
+                }
+            }
+            last = Some(row.key);
+        }
+        let more = page.more || rows.peek().is_some();
+        Ok(v1::ListKeysResponse { keys, next_page_token: next_token(more, last.as_ref()) })
+    }
+
+    pub(super) async fn list_stuck(
+        &self,
+        request: v1::ListStuckKeysRequest,
+        deadline: Deadline,
+    ) -> Result<v1::ListStuckKeysResponse, Refusal> {
+        let tenant = parse::tenant(&request.tenant)?;
+        let operation = parse::operation_filter(&request.operation)?;
+        let stuck_for = parse::stuck_for(request.stuck_for)?;
+        let size = page_size(request.page_size)?;
+        let range = stuck_until(&tenant, self.engine.now().before(stuck_for));
+        let page = self.scan(Space::Index, range, &request.page_token, size).await?;
+        audit!("list-stuck", %tenant, operation = request.operation);
+        let last = page.rows.last().map(|row| row.key.clone());
+        let addresses: Vec<Address> = page
+            .rows
+            .iter()
+            .filter_map(|row| Address::from_stuck_entry(&row.key))
+            .filter(|address| operation.as_ref().is_none_or(|wanted| *wanted == address.operation))
+            .collect();
+        let looks = addresses.iter().map(|address| (address.clone(), Command::Get)).collect();
+        let mut keys = Vec::with_capacity(addresses.len());
+        let decided = self.engine.decide_all(deadline, looks).await;
+        for (address, decided) in addresses.iter().zip(decided) {
+            let decided = decided?;
+            let Outcome::Get(record) = decided.outcome else { return Err(mixed_up()) };
+            // The index was read a moment before the records: some may have moved on.
+            let stuck = |record: &Record| {
+                matches!(record.stage(decided.now), Stage::Lapsed | Stage::Indeterminate)
+            };
+            if let Some(record) = record.filter(|record| stuck(record)) {
+                keys.push(reply::row(address, &record, decided.now));
+            }
+        }
+        let next_page_token = next_token(page.more, last.as_ref());
+        Ok(v1::ListStuckKeysResponse { keys, next_page_token })
+    }
+
+    pub(super) async fn reconcile(
+        &self,
+        request: v1::ReconcileKeyRequest,
+        deadline: Deadline,
+    ) -> Result<v1::ReconcileKeyResponse, Refusal> {
+        let address = parse::address(&request.tenant, &request.operation, &request.key)?;
+        let resolution = request.resolution().as_str_name();
+        let reconcile = parse::reconcile(request, &self.options)?;
+        let call = Call::new(address, deadline);
+        let Address { tenant, operation, key } = &*call.address;
+        let (actor, reason) = (reconcile.actor.clone(), reconcile.reason.clone());
+        let decided = self.engine.decide(&call, Command::Reconcile(reconcile)).await?;
+        let Outcome::Reconcile(outcome) = decided.outcome else { return Err(mixed_up()) };
+        let result = reply::reconcile(outcome);
+        let refused = result.as_ref().err().map(|refusal| refusal.reason.as_str());
+        audit!("reconcile", %tenant, %operation, %key, %actor, %reason, resolution, refused);
+        result
+    }
+
+    pub(super) async fn forget(
+        &self,
+        request: v1::ForgetKeyRequest,
+        deadline: Deadline,
+    ) -> Result<v1::ForgetKeyResponse, Refusal> {
+        let address = parse::address(&request.tenant, &request.operation, &request.key)?;
+        let forget = parse::forget(&request)?;
+        let call = Call::new(address, deadline);
+        let Address { tenant, operation, key } = &*call.address;
+        let (actor, reason) = (forget.actor.clone(), forget.reason.clone());
+        let decided = self.engine.decide(&call, Command::Forget(forget)).await?;
+        let Outcome::Forget(outcome) = decided.outcome else { return Err(mixed_up()) };
+        self.cache.forget(&call.record_key);
+        let result = reply::forget(outcome);
+        let refused = result.as_ref().err().map(|refusal| refusal.reason.as_str());
+        audit!("forget", %tenant, %operation, %key, %actor, %reason, refused);
+        result
+    }
+
+    async fn scan(
+        &self,
+        space: Space,
+        (start, end): Range,
+        token: &str,
+        limit: usize,
+    ) -> Result<Page, Refusal> {
+        let start = if token.is_empty() { start } else { resume_after(token, &start, &end)? };
+        let scan = Scan { space, start, end, limit, max_bytes: EXAMINED_MAX_BYTES };
+        self.engine.store.scan(scan).await.map_err(|error| refuse(&error))
+    }
+}
+
+/// What a listing shows.
+struct Filter {
+    stage: Option<Stage>,
+    labels: BTreeMap<Box<str>, Box<str>>,
+    now: Timestamp,
+}
+
+impl Filter {
+    fn fits(&self, record: &Record) -> bool {
+        !record.is_expired(self.now)
+            && self.stage.is_none_or(|stage| record.stage(self.now) == stage)
+            && self.labels.iter().all(|(name, value)| record.labels.get(name) == Some(value))
+    }
+}
+
+fn page_size(asked: u32) -> Result<usize, Refusal> {
+    let size = if asked == 0 { PAGE_DEFAULT } else { asked };
+    if size > PAGE_MAX {
+        let problem = format!("must be at most {PAGE_MAX}");
+        return Err(Refusal::field(Reason::PageInvalid, "page_size", problem));
+    }
+    Ok(usize::try_from(size).unwrap_or(usize::MAX))
+}
+
+/// A token is the last key that was looked at, in hexadecimal.
+fn next_token(more: bool, last: Option<&Bytes>) -> String {
+    let Some(last) = last.filter(|_| more) else { return String::new() };
+    last.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn resume_after(token: &str, start: &Bytes, end: &Bytes) -> Result<Bytes, Refusal> {
+    let refuse = || {
+        let problem = "is not from a page of this very listing";
+        Refusal::field(Reason::PageInvalid, "page_token", problem)
+    };
+    if token.len() % 2 != 0 || token.len() > 4_096 || !token.is_ascii() {
+        return Err(refuse());
+    }
+    let mut key = BytesMut::with_capacity(token.len() / 2 + 1);
+    for pair in token.as_bytes().chunks_exact(2) {
+        let digits = std::str::from_utf8(pair).map_err(|_| refuse())?;
+        key.put_u8(u8::from_str_radix(digits, 16).map_err(|_| refuse())?);
+    }
+    let within = key.as_ref() >= start.as_ref() && key.as_ref() < end.as_ref();
+    key.put_u8(0);
+    if within { Ok(key.freeze()) } else { Err(refuse()) }
+}

@@ -1,0 +1,397 @@
+//! The calls of services: claim, complete, replay, renew, release, and the batches.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use semel_domain::fingerprint::Fingerprints;
+use semel_domain::keys::layout::Address;
+use semel_domain::keys::{
+    Answer, ClaimOutcome, Command, Complete, Completed, Outcome, ReplayOutcome,
+};
+use semel_domain::limits::BATCH_MAX;
+use semel_domain::time::Timestamp;
+use semel_proto::v1;
+use semel_proto::v1::keys_server::Keys;
+use semel_store::Store;
+use tokio::sync::Semaphore;
+use tonic::{Request, Response, Status};
+
+use super::engine::{Call, Engine};
+use super::replay_cache::ReplayCache;
+use super::{parse, reply};
+use crate::deadline::Deadline;
+use crate::jitter::Jitter;
+use crate::options::KeyOptions;
+use crate::refusal::{Reason, Refusal};
+
+/// Batches under way at once on one serving thread; more claims are shed, more completions queue.
+const BATCHES_MAX: usize = 16;
+
+/// The Keys service on one serving thread.
+pub(crate) struct KeysService<S> {
+    pub(super) engine: Engine<S>,
+    pub(super) cache: Arc<ReplayCache>,
+    pub(super) options: Arc<KeyOptions>,
+    jitter: Jitter,
+    batches: Semaphore,
+}
+
+impl<S: Store> KeysService<S> {
+    pub(crate) fn new(
+        engine: Engine<S>,
+        cache: Arc<ReplayCache>,
+        options: Arc<KeyOptions>,
+        jitter: Jitter,
+    ) -> Self {
+        Self { engine, cache, options, jitter, batches: Semaphore::new(BATCHES_MAX) }
+    }
+
+    async fn claim(
+        &self,
+        request: v1::ClaimKeyRequest,
+        deadline: Deadline,
+    ) -> Result<v1::ClaimKeyResponse, Refusal> {
+        let address = parse::address(&request.tenant, &request.operation, &request.key)?;
+        let wait = parse::wait(request.wait)?;
+        let claim = parse::claim(request, &self.options)?;
+        let call = Call::new(address, deadline);
+        let cached = self.cache.get(&call.record_key, &claim.fingerprints, self.engine.now());
+        if let Some(completion) = cached {
+            return Ok(reply::replayed(completion));
+        }
+        let fingerprints = claim.fingerprints.clone();
+        let (outcome, asked_at) =
+            self.engine.decide_waiting(&call, Command::Claim(claim), wait).await?;
+        self.claim_reply(outcome, &call.address, &call.record_key, &fingerprints, asked_at)
+    }
+
+    fn claim_reply(
+        &self,
+        outcome: Outcome,
+        address: &Address,
+        record_key: &Bytes,
+        fingerprints: &Fingerprints,
+        asked_at: Timestamp,
+    ) -> Result<v1::ClaimKeyResponse, Refusal> {
+        match outcome {
+            Outcome::Claim(ClaimOutcome::Replay(answer)) => {
+                self.keep(record_key, fingerprints, &answer, asked_at).map(reply::replayed)
+            }
+            Outcome::Claim(outcome) => reply::claim(outcome, address, &self.jitter),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    /// Makes an answer's wire form, and keeps it for whoever asks next.
+    fn keep(
+        &self,
+        record_key: &Bytes,
+        fingerprints: &Fingerprints,
+        answer: &Answer,
+        asked_at: Timestamp,
+    ) -> Result<v1::Completion, Refusal> {
+        let completion = reply::completion(answer)?;
+        self.cache.put(record_key, fingerprints, answer, &completion, asked_at);
+        Ok(completion)
+    }
+
+    async fn complete(
+        &self,
+        request: v1::CompleteKeyRequest,
+        deadline: Deadline,
+    ) -> Result<v1::CompleteKeyResponse, Refusal> {
+        let address = parse::address(&request.tenant, &request.operation, &request.key)?;
+        let complete = parse::complete(request, &self.options)?;
+        let omitted = is_omitted(&complete);
+        let call = Call::new(address, deadline);
+        let decided = self.engine.decide(&call, Command::Complete(complete)).await?;
+        complete_reply(&decided.outcome, omitted)
+    }
+
+    async fn replay(
+        &self,
+        request: v1::ReplayKeyRequest,
+        deadline: Deadline,
+    ) -> Result<v1::ReplayKeyResponse, Refusal> {
+        let address = parse::address(&request.tenant, &request.operation, &request.key)?;
+        let wait = parse::wait(request.wait)?;
+        let replay = parse::replay(request.fingerprints)?;
+        let call = Call::new(address, deadline);
+        let cached = self.cache.get(&call.record_key, &replay.fingerprints, self.engine.now());
+        if let Some(completion) = cached {
+            return Ok(reply::read(completion));
+        }
+        let fingerprints = replay.fingerprints.clone();
+        let (outcome, asked_at) =
+            self.engine.decide_waiting(&call, Command::Replay(replay), wait).await?;
+        match outcome {
+            Outcome::Replay(ReplayOutcome::Replay(answer)) => {
+                self.keep(&call.record_key, &fingerprints, &answer, asked_at).map(reply::read)
+            }
+            Outcome::Replay(outcome) => reply::replay(outcome, &self.jitter),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    async fn renew(
+        &self,
+        request: v1::RenewKeyRequest,
+        deadline: Deadline,
+    ) -> Result<v1::RenewKeyResponse, Refusal> {
+        let address = parse::address(&request.tenant, &request.operation, &request.key)?;
+        let renew = parse::renew(request)?;
+        let call = Call::new(address, deadline);
+        match self.engine.decide(&call, Command::Renew(renew)).await?.outcome {
+            Outcome::Renew(outcome) => reply::renew(outcome),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    async fn release(
+        &self,
+        request: v1::ReleaseKeyRequest,
+        deadline: Deadline,
+    ) -> Result<v1::ReleaseKeyResponse, Refusal> {
+        let address = parse::address(&request.tenant, &request.operation, &request.key)?;
+        let release = parse::release(&request)?;
+        let call = Call::new(address, deadline);
+        match self.engine.decide(&call, Command::Release(release)).await?.outcome {
+            Outcome::Release(outcome) => reply::release(outcome),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    async fn claim_all(
+        &self,
+        claims: Vec<v1::ClaimKeyRequest>,
+        deadline: Deadline,
+    ) -> Result<v1::ClaimKeysResponse, Refusal> {
+        check_batch("claims", claims.len())?;
+        let Ok(_place) = self.batches.try_acquire() else {
+            return Err(Refusal::overloaded());
+        };
+        let asked_at = self.engine.now();
+        let parsed: Vec<_> = claims
+            .into_iter()
+            .enumerate()
+            .map(|(position, request)| {
+                self.parse_batched_claim(request).map_err(|error| error.in_item("claims", position))
+            })
+            .collect();
+        let accepted = parsed.iter().flatten();
+        let commands = accepted
+            .map(|(address, claim)| (address.clone(), Command::Claim(claim.clone())))
+            .collect();
+        let mut decided = self.engine.decide_all(deadline, commands).await.into_iter();
+        let results = parsed.into_iter().map(|item| {
+            let (address, claim) = item?;
+            let decided = decided.next().unwrap_or_else(|| Err(mixed_up()))?;
+            let record_key = address.record_key();
+            self.claim_reply(decided.outcome, &address, &record_key, &claim.fingerprints, asked_at)
+        });
+        use v1::claim_key_result::Result as Item;
+        let results = results.map(|result| v1::ClaimKeyResult {
+            result: Some(
+                result.map_or_else(|refusal| Item::Error(refusal.into_message()), Item::Response),
+            ),
+        });
+        Ok(v1::ClaimKeysResponse { results: results.collect() })
+    }
+
+    fn parse_batched_claim(
+        &self,
+        request: v1::ClaimKeyRequest,
+    ) -> Result<(Address, semel_domain::keys::Claim), Refusal> {
+        let address = parse::address(&request.tenant, &request.operation, &request.key)?;
+        if !parse::wait(request.wait)?.is_zero() {
+            let problem = "not allowed in a batch: one slow key would hold up the others";
+            return Err(Refusal::field(Reason::DurationInvalid, "wait", problem));
+        }
+        Ok((address, parse::claim(request, &self.options)?))
+    }
+
+    async fn complete_all(
+        &self,
+        completions: Vec<v1::CompleteKeyRequest>,
+        deadline: Deadline,
+    ) -> Result<v1::CompleteKeysResponse, Refusal> {
+        check_batch("completions", completions.len())?;
+        let Ok(_place) = self.batches.acquire().await else {
+            return Err(Refusal::shutting_down());
+        };
+        let parsed: Vec<_> = completions
+            .into_iter()
+            .enumerate()
+            .map(|(position, request)| {
+                let address = parse::address(&request.tenant, &request.operation, &request.key);
+                let parsed = address.and_then(|address| {
+                    parse::complete(request, &self.options).map(|complete| (address, complete))
+                });
+                parsed.map_err(|error| error.in_item("completions", position))
+            })
+            .collect();
+        let commands = parsed
+            .iter()
+            .flatten()
+            .map(|(address, complete)| (address.clone(), Command::Complete(complete.clone())))
+            .collect();
+        let mut decided = self.engine.decide_all(deadline, commands).await.into_iter();
+        let results = parsed.into_iter().map(|item| {
+            let (_, complete) = item?;
+            let decided = decided.next().unwrap_or_else(|| Err(mixed_up()))?;
+            complete_reply(&decided.outcome, is_omitted(&complete))
+        });
+        use v1::complete_key_result::Result as Item;
+        let results = results.map(|result| v1::CompleteKeyResult {
+            result: Some(
+                result.map_or_else(|refusal| Item::Error(refusal.into_message()), Item::Response),
+            ),
+        });
+        Ok(v1::CompleteKeysResponse { results: results.collect() })
+    }
+
+    pub(super) fn deadline_of<T>(&self, request: &Request<T>) -> Deadline {
+        Deadline::of_call(request.metadata(), &*self.engine.clock)
+    }
+
+    pub(super) fn answer<T>(
+        &self,
+        deadline: Deadline,
+        result: Result<T, Refusal>,
+    ) -> Result<Response<T>, Status> {
+        let mut response = Response::new(result?);
+        deadline.note(&mut response, &*self.engine.clock);
+        Ok(response)
+    }
+}
+
+fn complete_reply(
+    outcome: &Outcome,
+    omitted_too_large: bool,
+) -> Result<v1::CompleteKeyResponse, Refusal> {
+    match outcome {
+        Outcome::Complete(outcome) => reply::complete(outcome, omitted_too_large),
+        _ => Err(mixed_up()),
+    }
+}
+
+fn is_omitted(complete: &Complete) -> bool {
+    match &complete.completed {
+        Completed::Concluded { response: Some(response), .. } => {
+            reply::is_omitted_too_large(response)
+        }
+        _ => false,
+    }
+}
+
+fn check_batch(field: &str, count: usize) -> Result<(), Refusal> {
+    if count == 0 || count > BATCH_MAX {
+        let problem = format!("a batch has 1 to {BATCH_MAX} items, not {count}");
+        return Err(Refusal::field(Reason::BatchInvalid, field, problem));
+    }
+    Ok(())
+}
+
+/// An outcome of another kind than its command: unreachable, and refused rather than trusted.
+pub(super) fn mixed_up() -> Refusal {
+    Refusal::new(Reason::RecordUnreadable, "the store answered another command than was asked")
+}
+
+#[tonic::async_trait]
+impl<S: Store> Keys for KeysService<S> {
+    async fn claim_key(
+        &self,
+        request: Request<v1::ClaimKeyRequest>,
+    ) -> Result<Response<v1::ClaimKeyResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.claim(request.into_inner(), deadline).await)
+    }
+
+    async fn complete_key(
+        &self,
+        request: Request<v1::CompleteKeyRequest>,
+    ) -> Result<Response<v1::CompleteKeyResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.complete(request.into_inner(), deadline).await)
+    }
+
+    async fn replay_key(
+        &self,
+        request: Request<v1::ReplayKeyRequest>,
+    ) -> Result<Response<v1::ReplayKeyResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.replay(request.into_inner(), deadline).await)
+    }
+
+    async fn renew_key(
+        &self,
+        request: Request<v1::RenewKeyRequest>,
+    ) -> Result<Response<v1::RenewKeyResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.renew(request.into_inner(), deadline).await)
+    }
+
+    async fn release_key(
+        &self,
+        request: Request<v1::ReleaseKeyRequest>,
+    ) -> Result<Response<v1::ReleaseKeyResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.release(request.into_inner(), deadline).await)
+    }
+
+    async fn claim_keys(
+        &self,
+        request: Request<v1::ClaimKeysRequest>,
+    ) -> Result<Response<v1::ClaimKeysResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.claim_all(request.into_inner().claims, deadline).await)
+    }
+
+    async fn complete_keys(
+        &self,
+        request: Request<v1::CompleteKeysRequest>,
+    ) -> Result<Response<v1::CompleteKeysResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.complete_all(request.into_inner().completions, deadline).await)
+    }
+
+    async fn get_key(
+        &self,
+        request: Request<v1::GetKeyRequest>,
+    ) -> Result<Response<v1::GetKeyResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.get(request.into_inner(), deadline).await)
+    }
+
+    async fn list_keys(
+        &self,
+        request: Request<v1::ListKeysRequest>,
+    ) -> Result<Response<v1::ListKeysResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.list(request.into_inner()).await)
+    }
+
+    async fn list_stuck_keys(
+        &self,
+        request: Request<v1::ListStuckKeysRequest>,
+    ) -> Result<Response<v1::ListStuckKeysResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.list_stuck(request.into_inner(), deadline).await)
+    }
+
+    async fn reconcile_key(
+        &self,
+        request: Request<v1::ReconcileKeyRequest>,
+    ) -> Result<Response<v1::ReconcileKeyResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.reconcile(request.into_inner(), deadline).await)
+    }
+
+    async fn forget_key(
+        &self,
+        request: Request<v1::ForgetKeyRequest>,
+    ) -> Result<Response<v1::ForgetKeyResponse>, Status> {
+        let deadline = self.deadline_of(&request);
+        self.answer(deadline, self.forget(request.into_inner(), deadline).await)
+    }
+}

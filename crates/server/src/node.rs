@@ -1,0 +1,339 @@
+//! The threads of a node, its listener, its start and its end.
+//!
+//! One control thread accepts connections, hands them out in turn and sweeps. Each serving thread has
+//! a runtime of its own and keeps its connections for life: a call is read, decided and answered
+//! without changing threads, and its reply shares a write with its neighbours'.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use semel_proto::v1::keys_server::KeysServer;
+use semel_store::{Clock, Store};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Server;
+use tonic::transport::server::Router;
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::server::HealthReporter;
+
+use crate::batcher::Batcher;
+use crate::connection::Connection;
+use crate::jitter::Jitter;
+use crate::keys::{Engine, KeyTransition, KeysService, ReplayCache, Sweeper, WaiterCounts};
+use crate::options::{MESSAGE_MAX_BYTES, NodeOptions, OptionsError};
+
+/// Connections that a serving thread may have waiting to be taken over.
+const HANDOVER_MAX: usize = 64;
+/// Calls that one connection may have under way.
+const STREAMS_PER_CONNECTION_MAX: u32 = 1_024;
+/// A connection that does not answer a ping for this long is gone.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often an idle connection is pinged.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(60);
+/// The pause after an accept failed: the usual reason, too many open files, passes.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A running node. Dropping it without [`Node::shutdown`] closes it as well, but waits for nothing.
+#[derive(Debug)]
+pub struct Node {
+    local_addr: SocketAddr,
+    closing: CancellationToken,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An option is out of its bounds.
+    #[error("option {0}")]
+    Options(#[from] OptionsError),
+    /// The address can't be listened on.
+    #[error("can't listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A thread or its runtime could not be made.
+    #[error("can't start a serving thread: {0}")]
+    Thread(io::Error),
+    /// The reflection service could not be made of the contract.
+    #[error("can't serve reflection: {0}")]
+    Reflection(String),
+}
+
+impl Node {
+    /// Starts to serve `store` and returns when connections are accepted. `seed` feeds the jitter of
+    /// hints; it protects nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]; nothing is left running then.
+    pub fn start<S: Store>(
+        store: Arc<S>,
+        clock: Arc<dyn Clock>,
+        seed: u64,
+        options: NodeOptions,
+    ) -> Result<Self, StartError> {
+        options.check()?;
+        let address = options.listen;
+        let (listener, local_addr) =
+            listen(address).map_err(|source| StartError::Listen { address, source })?;
+        let (reporter, health) = tonic_health::server::health_reporter();
+        let closing = CancellationToken::new();
+        let serving = Serving {
+            cache: Arc::new(ReplayCache::new(options.keys.replay_cache_bytes)),
+            waiters: Arc::new(WaiterCounts::new(&options.keys)),
+            store,
+            clock,
+            seed,
+            options: Arc::new(options),
+            closing: closing.clone(),
+        };
+        let mut node = Self { local_addr, closing, threads: Vec::new() };
+        let mut handovers = Vec::new();
+        for index in 0..serving.options.serving_threads {
+            let (handover, connections) = mpsc::channel(HANDOVER_MAX);
+            handovers.push(handover);
+            let batcher =
+                Batcher::new(Arc::clone(&serving.clock), serving.options.queued_calls_max);
+            let router = serving.router(index, Arc::clone(&batcher), health.clone())?;
+            let serving = serving.clone();
+            node.spawn(format!("semel-serve-{index}"), move || {
+                serving.serve(router, batcher, connections)
+            })?;
+        }
+        node.spawn("semel-control".to_owned(), move || {
+            serving.control(listener, handovers, reporter)
+        })?;
+        Ok(node)
+    }
+
+    /// Where the node listens.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Ends the node: new connections are refused, waiters are sent away with SHUTTING_DOWN, and
+    /// calls in flight finish, for as long as the grace of its options lasts. Blocks until all
+    /// threads have ended.
+    pub fn shutdown(mut self) {
+        self.closing.cancel();
+        for thread in std::mem::take(&mut self.threads) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the node had panicked");
+            }
+        }
+    }
+
+    fn spawn<F>(
+        &mut self,
+        name: String,
+        make: impl FnOnce() -> F + Send + 'static,
+    ) -> Result<(), StartError>
+    where
+        F: Future<Output = ()>,
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(StartError::Thread)?;
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .spawn(move || runtime.block_on(make()))
+            .map_err(StartError::Thread)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.closing.cancel();
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let local_addr = listener.local_addr()?;
+    Ok((listener, local_addr))
+}
+
+/// A connection on its way to the thread that will serve it.
+type Handover = (TcpStream, OwnedSemaphorePermit);
+
+/// What the threads of a node share.
+struct Serving<S> {
+    store: Arc<S>,
+    clock: Arc<dyn Clock>,
+    seed: u64,
+    options: Arc<NodeOptions>,
+    cache: Arc<ReplayCache>,
+    waiters: Arc<WaiterCounts>,
+    closing: CancellationToken,
+}
+
+impl<S> Clone for Serving<S> {
+    fn clone(&self) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            seed: self.seed,
+            options: Arc::clone(&self.options),
+            cache: Arc::clone(&self.cache),
+            waiters: Arc::clone(&self.waiters),
+            closing: self.closing.clone(),
+        }
+    }
+}
+
+impl<S: Store> Serving<S> {
+    /// The services of one serving thread.
+    fn router(
+        &self,
+        index: usize,
+        batcher: Arc<Batcher<KeyTransition>>,
+        health: HealthServer<impl Health>,
+    ) -> Result<Router, StartError> {
+        let keys = KeysServer::new(self.keys_service(index, batcher))
+            .max_decoding_message_size(MESSAGE_MAX_BYTES);
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(semel_proto::DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let unusable =
+            |error: tonic_reflection::server::Error| StartError::Reflection(error.to_string());
+        Ok(Server::builder()
+            .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+            .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+            .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+            .add_service(keys)
+            .add_service(health)
+            // Generic clients ask in either version.
+            .add_service(reflection().build_v1().map_err(unusable)?)
+            .add_service(reflection().build_v1alpha().map_err(unusable)?))
+    }
+
+    /// One serving thread: its connections, and the batches of their calls.
+    async fn serve(
+        self,
+        router: Router,
+        batcher: Arc<Batcher<KeyTransition>>,
+        connections: mpsc::Receiver<Handover>,
+    ) {
+        let server = router.serve_with_incoming_shutdown(
+            ReceiverStream::new(connections).map(take_over),
+            self.closing.cancelled(),
+        );
+        let drained = CancellationToken::new();
+        let serving = async {
+            let overdue = async {
+                self.closing.cancelled().await;
+                tokio::time::sleep(self.options.grace).await;
+            };
+            tokio::select! {
+                result = server => if let Err(error) = result {
+                    tracing::error!(%error, "a serving thread ended with an error");
+                },
+                () = overdue => tracing::warn!("calls were still in flight when the grace ended"),
+            }
+            drained.cancel();
+        };
+        tokio::join!(serving, batcher.drive(&*self.store, &drained));
+    }
+
+    fn keys_service(&self, index: usize, batcher: Arc<Batcher<KeyTransition>>) -> KeysService<S> {
+        let engine = Engine {
+            store: Arc::clone(&self.store),
+            batcher,
+            clock: Arc::clone(&self.clock),
+            waiters: Arc::clone(&self.waiters),
+            closing: self.closing.clone(),
+        };
+        let seed = self.seed.wrapping_add(u64::try_from(index).unwrap_or_default());
+        KeysService::new(
+            engine,
+            Arc::clone(&self.cache),
+            Arc::new(self.options.keys.clone()),
+            Jitter::new(seed),
+        )
+    }
+
+    /// The control thread: accepts, hands out, sweeps, and says how the node is.
+    async fn control(
+        self,
+        listener: TcpListener,
+        handovers: Vec<mpsc::Sender<Handover>>,
+        reporter: HealthReporter,
+    ) {
+        let sweeper = Sweeper {
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            interval: self.options.keys.sweep_interval,
+        };
+        let report = async |healthy: bool| set_health(&reporter, healthy).await;
+        tokio::join!(self.accept(listener, handovers), sweeper.run(&self.closing, report), async {
+            self.closing.cancelled().await;
+            set_health(&reporter, false).await;
+        });
+    }
+
+    /// Accepts until the node closes. Serving threads take turns, so that a few connections are
+    /// spread evenly.
+    async fn accept(&self, listener: TcpListener, handovers: Vec<mpsc::Sender<Handover>>) {
+        let listener = match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(%error, "can't accept connections");
+                self.closing.cancel();
+                return;
+            }
+        };
+        let places = Arc::new(Semaphore::new(self.options.connections_max));
+        for handover in handovers.iter().cycle() {
+            let accepted = async {
+                let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok::<_, io::Error>((stream.into_std()?, place))
+            };
+            let accepted = tokio::select! {
+                () = self.closing.cancelled() => return,
+                accepted = accepted => accepted,
+            };
+            match accepted {
+                Ok(accepted) => {
+                    if handover.send(accepted).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "could not accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Makes an accepted connection one of the current thread's.
+fn take_over((stream, place): Handover) -> io::Result<Connection> {
+    Ok(Connection::new(tokio::net::TcpStream::from_std(stream)?, place))
+}
+
+async fn set_health(reporter: &HealthReporter, healthy: bool) {
+    use tonic_health::ServingStatus;
+    let status = if healthy { ServingStatus::Serving } else { ServingStatus::NotServing };
+    for service in ["", "semel.v1.Keys"] {
+        reporter.set_service_status(service, status).await;
+    }
+}
