@@ -38,21 +38,23 @@ pub(super) fn decide(
             let ended = (*by, *claimed_at, AttemptEnd::Indeterminate);
             take_over(record, claim, GrantKind::ReconcileRequired, ended, now)
         }
-        State::Claimed(claimed) if claimed.owner == claim.owner => {
+        State::Claimed(claimed) if claimed.owner == claim.owner && claim.may_acquire => {
             resume(record, claimed, claim, now)
         }
-        State::Claimed(claimed) if claimed.is_live(now) || !claim.may_acquire => {
+        State::Claimed(claimed) if claimed.owner == claim.owner || claimed.is_live(now) => {
             refuse(in_progress(claimed, now))
         }
         State::Claimed(claimed) => {
-            let ended = (claimed.owner, claimed.claimed_at, AttemptEnd::Lapsed);
-            match record.on_owner_lost {
-                OnOwnerLost::Block => refuse(ClaimOutcome::Indeterminate),
-                OnOwnerLost::TakeOver => take_over(record, claim, GrantKind::TakenOver, ended, now),
-                OnOwnerLost::Reconcile => {
-                    take_over(record, claim, GrantKind::ReconcileRequired, ended, now)
-                }
+            let kind = match record.on_owner_lost {
+                OnOwnerLost::Block => return refuse(ClaimOutcome::Indeterminate),
+                OnOwnerLost::TakeOver => GrantKind::TakenOver,
+                OnOwnerLost::Reconcile => GrantKind::ReconcileRequired,
+            };
+            if !claim.may_acquire {
+                return refuse(in_progress(claimed, now));
             }
+            let ended = (claimed.owner, claimed.claimed_at, AttemptEnd::Lapsed);
+            take_over(record, claim, kind, ended, now)
         }
         State::Released { by, .. } if *by == claim.owner => refuse(ClaimOutcome::Released),
         State::Released { .. } if !claim.may_acquire => refuse(nobody_at_work()),

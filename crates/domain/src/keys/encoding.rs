@@ -3,6 +3,7 @@
 //! The first byte is the version. A node writes [`VERSION`] and reads every version up to it; a later
 //! one is refused, never guessed at. Golden bytes of every released version lie in `golden/`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -95,10 +96,7 @@ fn take_record(reader: &mut Reader<'_>) -> Result<Record, CodecError> {
         retention: Duration::from_micros(reader.u64()?),
         allowed_skew: Duration::from_micros(reader.u64()?),
         first_sent: reader.option(take_time)?,
-        labels: reader
-            .list(|reader| Ok((reader.text()?.into(), reader.text()?.into())))?
-            .into_iter()
-            .collect(),
+        labels: take_labels(reader)?,
         created_at: take_time(reader)?,
         touched_at: take_time(reader)?,
         fence: reader.u64()?,
@@ -117,6 +115,15 @@ fn take_fingerprints(reader: &mut Reader<'_>) -> Result<Fingerprints, CodecError
         Fingerprint::new(algorithm, digest).map_err(|_| CodecError::OutOfRange("fingerprint"))
     })?;
     Fingerprints::new(all).map_err(|_| CodecError::OutOfRange("fingerprints"))
+}
+
+fn take_labels(reader: &mut Reader<'_>) -> Result<BTreeMap<Box<str>, Box<str>>, CodecError> {
+    let pairs = reader.list(|reader| Ok((reader.text()?.into(), reader.text()?.into())))?;
+    // One record has one encoding: another order, or a name twice, was never written.
+    if !pairs.is_sorted_by(|(one, _), (next, _): &(Box<str>, _)| one < next) {
+        return Err(CodecError::OutOfRange("order of labels"));
+    }
+    Ok(pairs.into_iter().collect())
 }
 
 fn put_state(writer: &mut Writer, state: &State) {

@@ -266,9 +266,11 @@ impl Record {
     }
 
     /// When a record whose retention begins at `now` may be removed: the retention, and the skew of
-    /// two clocks that may each be off.
+    /// two clocks that may each be off. Once the record is gone, only the age of the intent keeps it
+    /// from running again, so an intent of the near future counts from when it was made.
     pub(crate) fn retained_from(&self, now: Timestamp) -> Timestamp {
-        now.after(self.retention).after(self.allowed_skew.saturating_mul(2))
+        let from = self.first_sent.map_or(now, |first_sent| now.max(first_sent));
+        from.after(self.retention).after(self.allowed_skew.saturating_mul(2))
     }
 
     pub(crate) fn remember(&mut self, attempt: Attempt) {
