@@ -8,16 +8,16 @@ use crate::watch::Watch;
 
 /// A pure step from an old record to a new one.
 ///
-/// An engine may apply a transition more than once before it commits (a conflict, a commit whose
-/// result was lost), and the last application is the one that counts. So `apply` reads nothing but
-/// its arguments and itself, and a caller that repeats a whole transition must get the same answer:
-/// that is what the ids kept inside records are for.
+/// An engine may apply a transition more than once before it commits (a conflict), and the last
+/// application is the one that counts; a caller whose commit is unknown runs the whole transition
+/// again. So `apply` reads nothing but its arguments and itself, and a transition that finds its own
+/// work done must answer as it did then: that is what the ids kept inside records are for.
 pub trait Transition: Clone + Send + Sync + 'static {
     /// What the caller learns when the change is committed.
     type Outcome: Send + 'static;
 
     /// Decides the change of the record `old` (absent: `None`) at `now_us`, microseconds since the
-    /// Unix epoch by the store's clock.
+    /// Unix epoch by the store's clock, which never goes back, not even when the store is reopened.
     fn apply(&self, old: Option<&[u8]>, now_us: u64) -> (Change, Self::Outcome);
 }
 
@@ -110,9 +110,10 @@ pub struct Scan {
     pub space: Space,
     /// The first key that counts. To go on after a page, the last key of the page plus a zero byte.
     pub start: Bytes,
-    /// The first key that no longer counts; empty: to the end of the space.
+    /// The first key that no longer counts; empty: to the end of the space. One before `start`: an
+    /// empty range.
     pub end: Bytes,
-    /// How many rows at the most (1 to 10,000).
+    /// How many rows at the most: 1 to 10,000; anything else is [`StoreError::Invalid`].
     pub limit: usize,
     /// How many bytes of keys and values at the most; one row is always given.
     pub max_bytes: usize,
@@ -159,7 +160,8 @@ pub enum StoreError {
 pub trait Store: Send + Sync + 'static {
     /// Applies each transition to its record and commits the changes, answering item by item, in
     /// order. Linearizable per key: items of one batch on the same key see each other in order.
-    /// At most 4,096 items.
+    /// At most 4,096 items, or all are refused; an item over a limit is refused alone, as
+    /// [`StoreError::Invalid`].
     ///
     /// A transition that keeps its record is a linearizable read: it waits for the durability of
     /// what it saw, and costs no write.

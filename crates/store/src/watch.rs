@@ -112,7 +112,7 @@ impl Watch {
         if self.receiver.changed().await.is_err() {
             // The hub keeps the sender for as long as this watch lives. Were it gone, no wake could
             // come any more, and returning would make the caller spin.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
