@@ -38,6 +38,7 @@ pub(crate) struct Batcher<T: Transition> {
 struct Shared<T: Transition> {
     queue: VecDeque<Pending<T>>,
     closed: bool,
+    under_way: usize,
     /// How long a batch takes, smoothed.
     batch_us: u64,
 }
@@ -58,7 +59,7 @@ pub(crate) enum NotQueued {
 
 impl<T: Transition> Batcher<T> {
     pub(crate) fn new(clock: Arc<dyn Clock>, queued_max: usize) -> Arc<Self> {
-        let shared = Shared { queue: VecDeque::new(), closed: false, batch_us: 0 };
+        let shared = Shared { queue: VecDeque::new(), closed: false, under_way: 0, batch_us: 0 };
         Arc::new(Self { shared: Mutex::new(shared), arrived: Notify::new(), clock, queued_max })
     }
 
@@ -84,9 +85,13 @@ impl<T: Transition> Batcher<T> {
         outcome.await.map_err(|_| NotQueued::Closed)
     }
 
-    /// How long an update that is queued now is likely to take.
+    /// How long an update that is queued now is likely to take. Nothing, if it would go at once: were
+    /// everybody sent away, nobody would ever find out that the store is fast again.
     pub(crate) fn expected(&self) -> Duration {
         let shared = self.lock();
+        if shared.queue.is_empty() && shared.under_way == 0 {
+            return Duration::ZERO;
+        }
         let batches_ahead = u64::try_from(shared.queue.len() / BATCH_MAX).unwrap_or(u64::MAX);
         Duration::from_micros(shared.batch_us.saturating_mul(batches_ahead.saturating_add(1)))
     }
@@ -126,6 +131,7 @@ impl<T: Transition> Batcher<T> {
         let took_us = self.clock.now_us().saturating_sub(started_us);
         {
             let mut shared = self.lock();
+            shared.under_way = shared.under_way.saturating_sub(1);
             shared.batch_us = (shared.batch_us.saturating_mul(7).saturating_add(took_us)) / 8;
         }
         for (reply, result) in replies.into_iter().zip(results) {
@@ -144,6 +150,7 @@ impl<T: Transition> Batcher<T> {
                 batch.push(pending);
             }
         }
+        shared.under_way += usize::from(!batch.is_empty());
         batch
     }
 

@@ -31,12 +31,12 @@ impl Deadline {
         self.0.map(|end_us| Duration::from_micros(end_us.saturating_sub(clock.now_us())))
     }
 
-    /// Notes in a reply what is left.
-    pub(crate) fn note<T>(self, response: &mut tonic::Response<T>, clock: &dyn Clock) {
+    /// Notes in a reply's metadata what is left.
+    pub(crate) fn note(self, metadata: &mut MetadataMap, clock: &dyn Clock) {
         if let Some(left) = self.left(clock) {
             let value =
                 AsciiMetadataValue::from(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-            response.metadata_mut().insert(REMAINING_HEADER, value);
+            metadata.insert(REMAINING_HEADER, value);
         }
     }
 }

@@ -236,19 +236,23 @@ impl<S: Store> Serving<S> {
         );
         let drained = CancellationToken::new();
         let serving = async {
-            let overdue = async {
-                self.closing.cancelled().await;
-                tokio::time::sleep(self.options.grace).await;
-            };
-            tokio::select! {
-                result = server => if let Err(error) = result {
-                    tracing::error!(%error, "a serving thread ended with an error");
-                },
-                () = overdue => tracing::warn!("calls were still in flight when the grace ended"),
+            if let Err(error) = server.await {
+                tracing::error!(%error, "a serving thread ended with an error");
             }
             drained.cancel();
         };
-        tokio::join!(serving, batcher.drive(&*self.store, &drained));
+        let work = async {
+            tokio::join!(serving, batcher.drive(&*self.store, &drained));
+        };
+        // The grace bounds the store's work as well: a store that hangs must not keep the node.
+        let overdue = async {
+            self.closing.cancelled().await;
+            tokio::time::sleep(self.options.grace).await;
+        };
+        tokio::select! {
+            () = work => {}
+            () = overdue => tracing::warn!("calls were still in flight when the grace ended"),
+        }
     }
 
     fn keys_service(&self, index: usize, batcher: Arc<Batcher<KeyTransition>>) -> KeysService<S> {
@@ -280,11 +284,13 @@ impl<S: Store> Serving<S> {
             clock: Arc::clone(&self.clock),
             interval: self.options.keys.sweep_interval,
         };
-        let report = async |healthy: bool| set_health(&reporter, healthy).await;
-        tokio::join!(self.accept(listener, handovers), sweeper.run(&self.closing, report), async {
-            self.closing.cancelled().await;
-            set_health(&reporter, false).await;
-        });
+        let sweeping = async {
+            let report = async |healthy: bool| set_health(&reporter, healthy).await;
+            report(true).await;
+            self.closing.run_until_cancelled(sweeper.run(report)).await;
+            withdraw_health(reporter.clone()).await;
+        };
+        tokio::join!(sweeping, self.accept(listener, handovers));
     }
 
     /// Accepts until the node closes. Serving threads take turns, so that a few connections are
@@ -330,10 +336,22 @@ fn take_over((stream, place): Handover) -> io::Result<Connection> {
     Ok(Connection::new(tokio::net::TcpStream::from_std(stream)?, place))
 }
 
+/// The names under which clients ask for the node's health.
+const HEALTH_NAMES: [&str; 2] = ["", "semel.v1.Keys"];
+
 async fn set_health(reporter: &HealthReporter, healthy: bool) {
     use tonic_health::ServingStatus;
     let status = if healthy { ServingStatus::Serving } else { ServingStatus::NotServing };
-    for service in ["", "semel.v1.Keys"] {
-        reporter.set_service_status(service, status).await;
+    for name in HEALTH_NAMES {
+        reporter.set_service_status(name, status).await;
+    }
+}
+
+/// Says for the last time how the node is, and ends the streams of those who watch it: they would
+/// keep their connections open for the whole grace.
+async fn withdraw_health(mut reporter: HealthReporter) {
+    set_health(&reporter, false).await;
+    for name in HEALTH_NAMES {
+        reporter.clear_service_status(name).await;
     }
 }

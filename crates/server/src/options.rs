@@ -130,7 +130,7 @@ impl NodeOptions {
     }
 }
 
-fn within<T: PartialOrd + std::fmt::Debug>(
+fn within<T: Copy + PartialOrd + std::fmt::Debug>(
     option: &'static str,
     actual: T,
     least: T,

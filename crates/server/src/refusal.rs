@@ -95,10 +95,12 @@ impl Refusal {
         refusal
     }
 
-    /// Names the item of a batch that a field belongs to.
+    /// Names the item of a batch that a field belongs to, if this is about a field.
     pub(crate) fn in_item(mut self, list: &str, position: usize) -> Self {
-        self.field = self.field.map(|field| format!("{list}[{position}].{field}"));
-        self.message = format!("{list}[{position}]: {}", self.message);
+        if let Some(field) = self.field {
+            self.field = Some(format!("{list}[{position}].{field}"));
+            self.message = format!("{list}[{position}]: {}", self.message);
+        }
         self
     }
 
@@ -107,8 +109,8 @@ impl Refusal {
         self
     }
 
-    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
-        self.metadata.insert(name.to_owned(), value.to_string());
+    pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.metadata.insert(name.to_owned(), value.into());
         self
     }
 
@@ -164,7 +166,7 @@ mod tests {
         let refusal = Refusal::field(Reason::KeyInvalid, "key", "must not be empty")
             .in_item("claims", 3)
             .retry_after(Duration::from_millis(20))
-            .with("fence", 7);
+            .with("fence", "7");
         let message = refusal.clone().into_message();
         assert_eq!(message.code, i32::from(Code::InvalidArgument));
         assert_eq!(message.details.len(), 3);

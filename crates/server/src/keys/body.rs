@@ -4,6 +4,8 @@ use bytes::Bytes;
 use semel_domain::response::{Body, Content};
 use sha2::{Digest, Sha256};
 
+use crate::options::BODY_LIMIT_MAX_BYTES;
+
 /// Bodies below this are stored as they are: compressing them saves too little.
 const COMPRESS_MIN_BYTES: usize = 1024;
 /// Fast, and most of what a higher level would save.
@@ -40,7 +42,11 @@ pub(crate) fn load(body: &Body) -> Result<Option<Bytes>, String> {
         Content::OmittedByCaller | Content::OmittedTooLarge => Ok(None),
         Content::Plain(bytes) => Ok(Some(bytes.clone())),
         Content::Zstd(compressed) => {
-            let length = usize::try_from(body.length).map_err(|_| "length out of range")?;
+            // The length is only as sound as the record: it must not say how much memory is taken.
+            let length = usize::try_from(body.length).unwrap_or(usize::MAX);
+            if length > BODY_LIMIT_MAX_BYTES {
+                return Err("a stored body is longer than any may be".to_owned());
+            }
             let bytes = zstd::bulk::decompress(compressed, length)
                 .map_err(|error| format!("can't decompress a stored body: {error}"))?;
             if Sha256::digest(&bytes).as_slice() != body.sha256 {

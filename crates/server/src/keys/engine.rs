@@ -1,6 +1,5 @@
 //! A command carried out: queued, decided in the store, its unknown commits settled, its waiting done.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,21 +55,26 @@ impl<S: Store> Engine<S> {
         Timestamp::from_micros(self.clock.now_us())
     }
 
-    /// Decides one command.
+    /// Decides one command. An unknown commit is settled by running the same transition again, which
+    /// recognises itself.
     pub(crate) async fn decide(&self, call: &Call, command: Command) -> Result<Decided, Refusal> {
         self.admit(call, &command)?;
-        let priority = priority(&command);
+        let mut priority = priority(&command);
         let transition =
             KeyTransition { address: Arc::clone(&call.address), command: Arc::new(command) };
-        self.settled(call.deadline, async || {
-            let update = transition.clone().into_update(call.record_key.clone());
-            match self.batcher.submit(update, priority).await {
-                Ok(result) => Ok(result),
-                Err(NotQueued::Full) => Err(Refusal::overloaded()),
-                Err(NotQueued::Closed) => Err(Refusal::shutting_down()),
+        let update = transition.into_update(call.record_key.clone());
+        let mut patience = self.patience(call.deadline);
+        loop {
+            match self.batcher.submit(update.clone(), priority).await {
+                Ok(result) if !is_unknown(&result) || !patience.pause().await => {
+                    return finish(result);
+                }
+                // It may have been carried out, so it can't be shed any more.
+                Ok(_) => priority = Priority::Required,
+                Err(NotQueued::Full) => return Err(Refusal::overloaded()),
+                Err(NotQueued::Closed) => return Err(Refusal::shutting_down()),
             }
-        })
-        .await
+        }
     }
 
     /// Decides many commands in one batch, with a result for each. Commands on the same key see each
@@ -80,32 +84,26 @@ impl<S: Store> Engine<S> {
         deadline: Deadline,
         commands: Vec<(Address, Command)>,
     ) -> Vec<Result<Decided, Refusal>> {
-        let transitions: Vec<(Bytes, KeyTransition)> = commands
-            .into_iter()
-            .map(|(address, command)| {
-                let record_key = address.record_key();
-                let (address, command) = (Arc::new(address), Arc::new(command));
-                (record_key, KeyTransition { address, command })
-            })
-            .collect();
-        let update = |(key, transition): &(Bytes, KeyTransition)| {
-            transition.clone().into_update(key.clone())
+        let update = |(address, command): (Address, Command)| {
+            let record_key = address.record_key();
+            let (address, command) = (Arc::new(address), Arc::new(command));
+            KeyTransition { address, command }.into_update(record_key)
         };
-        let results = self.store.update(transitions.iter().map(update).collect()).await;
-        let mut settled = Vec::with_capacity(results.len());
-        for (result, transition) in results.into_iter().zip(&transitions) {
-            settled.push(match result {
-                Err(StoreError::Unknown(_)) => {
-                    let again = async || {
-                        let mut results = self.store.update(vec![update(transition)]).await;
-                        results.pop().ok_or_else(|| Refusal::store_unavailable("it said nothing"))
-                    };
-                    self.settled(deadline, again).await
+        let updates: Vec<_> = commands.into_iter().map(update).collect();
+        let mut results = self.store.update(updates.clone()).await;
+        let mut patience = self.patience(deadline);
+        while results.iter().any(is_unknown) && patience.pause().await {
+            let unknown = || results.iter().map(is_unknown);
+            let again = updates.iter().zip(unknown()).filter(|(_, unknown)| *unknown);
+            let again = again.map(|(update, _)| update.clone()).collect();
+            let mut settled = self.store.update(again).await.into_iter();
+            for result in results.iter_mut().filter(|result| is_unknown(result)) {
+                if let Some(known) = settled.next() {
+                    *result = known;
                 }
-                known => finish(known),
-            });
+            }
         }
-        settled
+        results.into_iter().map(finish).collect()
     }
 
     /// Decides a claim or a replay; while somebody else is at work, waits for the end of that: for at
@@ -137,9 +135,11 @@ impl<S: Store> Engine<S> {
                 Some(held) if !left.is_zero() => held,
                 _ => return Ok((outcome, asked_at)),
             };
+            // Who may only look has nothing to hope for from the end of a lease.
+            let next = if may_acquire(&command) { left.min(held.lease_left) } else { left };
             tokio::select! {
                 () = watch.changed() => {}
-                () = tokio::time::sleep(left.min(held.lease_left).min(RECHECK)) => {}
+                () = tokio::time::sleep(next.min(RECHECK)) => {}
                 () = self.closing.cancelled() => return Err(Refusal::shutting_down()),
             }
         }
@@ -165,38 +165,43 @@ impl<S: Store> Engine<S> {
         Ok(())
     }
 
-    /// Runs an update until its result is known: an unknown commit is settled by running the same
-    /// transition again, which recognises itself.
-    async fn settled<F>(
-        &self,
-        deadline: Deadline,
-        mut run: impl FnMut() -> F,
-    ) -> Result<Decided, Refusal>
-    where
-        F: Future<Output = Result<Result<Result<Decided, DecodeError>, StoreError>, Refusal>>,
-    {
-        let settle_until = self.now().after(SETTLE_FOR);
-        let mut pause = SETTLE_PAUSE_MIN;
-        loop {
-            match run().await? {
-                Err(StoreError::Unknown(why)) => {
-                    let left = deadline
-                        .left(&*self.clock)
-                        .unwrap_or_else(|| settle_until.since(self.now()));
-                    if left <= pause {
-                        return Err(Refusal::store_unavailable(&why));
-                    }
-                    tokio::time::sleep(pause).await;
-                    pause = pause.saturating_mul(2).min(SETTLE_PAUSE_MAX);
-                }
-                known => return finish(known),
-            }
-        }
+    fn patience(&self, deadline: Deadline) -> Patience<'_> {
+        let until = self.now().after(SETTLE_FOR);
+        Patience { clock: &*self.clock, deadline, until, pause: SETTLE_PAUSE_MIN }
     }
 }
 
-fn finish(result: Result<Result<Decided, DecodeError>, StoreError>) -> Result<Decided, Refusal> {
-    match result {
+/// How long an unknown commit is settled for: until the deadline, or for a while if there is none.
+struct Patience<'a> {
+    clock: &'a dyn Clock,
+    deadline: Deadline,
+    until: Timestamp,
+    pause: Duration,
+}
+
+impl Patience<'_> {
+    /// Pauses before the next try. False: there is no time for one.
+    async fn pause(&mut self) -> bool {
+        let now = Timestamp::from_micros(self.clock.now_us());
+        let left = self.deadline.left(self.clock).unwrap_or_else(|| self.until.since(now));
+        if left <= self.pause {
+            return false;
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = self.pause.saturating_mul(2).min(SETTLE_PAUSE_MAX);
+        true
+    }
+}
+
+/// What the store says of one update.
+type Answer = Result<Result<Decided, DecodeError>, StoreError>;
+
+fn is_unknown(answer: &Answer) -> bool {
+    matches!(answer, Err(StoreError::Unknown(_)))
+}
+
+fn finish(answer: Answer) -> Result<Decided, Refusal> {
+    match answer {
         Ok(Ok(decided)) => Ok(decided),
         Ok(Err(error)) => Err(Refusal::new(Reason::RecordUnreadable, error.to_string())),
         Err(error) => Err(refuse(&error)),
@@ -219,6 +224,10 @@ fn priority(command: &Command) -> Priority {
         Command::Complete(_) | Command::Renew(_) | Command::Release(_) => Priority::Required,
         _ => Priority::Sheddable,
     }
+}
+
+fn may_acquire(command: &Command) -> bool {
+    !matches!(command, Command::Claim(claim) if !claim.may_acquire)
 }
 
 fn in_progress(outcome: &Outcome) -> Option<InProgress> {

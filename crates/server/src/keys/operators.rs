@@ -210,7 +210,8 @@ fn resume_after(token: &str, start: &Bytes, end: &Bytes) -> Result<Bytes, Refusa
         let problem = "is not from a page of this very listing";
         Refusal::field(Reason::PageInvalid, "page_token", problem)
     };
-    if token.len() % 2 != 0 || token.len() > 4_096 || !token.is_ascii() {
+    let hexadecimal = token.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if !token.len().is_multiple_of(2) || token.len() > 4_096 || !hexadecimal {
         return Err(refuse());
     }
     let mut key = BytesMut::with_capacity(token.len() / 2 + 1);

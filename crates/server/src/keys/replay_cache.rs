@@ -1,7 +1,7 @@
 //! Answers kept in memory, for a moment: a completed key is asked for far more often than it changes.
 //!
-//! An entry answers only whoever has the fingerprint, only until the record's retention ends, and
-//! only for [`CONFIRMED_FOR`] after the store last confirmed it: within that bound an erasure is
+//! An entry answers only whoever sends the same fingerprints, only until the record's retention ends,
+//! and only for [`CONFIRMED_FOR`] after the store last confirmed it: within that bound an erasure is
 //! effective everywhere, also on a node that is cut off. It never answers that something is not.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use semel_domain::fingerprint::{Comparison, Fingerprints};
+use semel_domain::fingerprint::Fingerprints;
 use semel_domain::keys::Answer;
 use semel_domain::time::Timestamp;
 use semel_proto::v1;
@@ -29,6 +29,8 @@ pub(crate) struct ReplayCache {
 
 #[derive(Clone)]
 struct Entry {
+    /// Those of the request that the store answered, which may be fewer or more than the record's: what
+    /// it would say to any others, only it knows.
     fingerprints: Fingerprints,
     completion: v1::Completion,
     expires_at: Timestamp,
@@ -54,7 +56,7 @@ impl ReplayCache {
         }
     }
 
-    /// The answer for whoever has the fingerprint.
+    /// The answer for whoever sends the fingerprints that it was given for.
     pub(crate) fn get(
         &self,
         record_key: &[u8],
@@ -63,9 +65,7 @@ impl ReplayCache {
     ) -> Option<v1::Completion> {
         let entry = self.entries.get(record_key)?;
         let confirmed = entry.confirmed_at <= now && now.since(entry.confirmed_at) < CONFIRMED_FOR;
-        let valid = confirmed
-            && now < entry.expires_at
-            && fingerprints.compare(&entry.fingerprints) == Comparison::Same;
+        let valid = confirmed && now < entry.expires_at && *fingerprints == entry.fingerprints;
         valid.then_some(entry.completion)
     }
 

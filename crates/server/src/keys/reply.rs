@@ -323,7 +323,7 @@ fn fenced(current: u64) -> Refusal {
         Reason::Fenced,
         "this claim is no longer held: another took over, or it was given back. Nothing was written",
     )
-    .with("current_fence", current)
+    .with("current_fence", current.to_string())
 }
 
 fn conflict() -> Refusal {

@@ -171,13 +171,8 @@ impl<S: Store> KeysService<S> {
             return Err(Refusal::overloaded());
         };
         let asked_at = self.engine.now();
-        let parsed: Vec<_> = claims
-            .into_iter()
-            .enumerate()
-            .map(|(position, request)| {
-                self.parse_batched_claim(request).map_err(|error| error.in_item("claims", position))
-            })
-            .collect();
+        let parsed: Vec<_> =
+            claims.into_iter().map(|request| self.parse_batched_claim(request)).collect();
         let accepted = parsed.iter().flatten();
         let commands = accepted
             .map(|(address, claim)| (address.clone(), Command::Claim(claim.clone())))
@@ -190,10 +185,10 @@ impl<S: Store> KeysService<S> {
             self.claim_reply(decided.outcome, &address, &record_key, &claim.fingerprints, asked_at)
         });
         use v1::claim_key_result::Result as Item;
-        let results = results.map(|result| v1::ClaimKeyResult {
-            result: Some(
-                result.map_or_else(|refusal| Item::Error(refusal.into_message()), Item::Response),
-            ),
+        let results = results.enumerate().map(|(position, result)| {
+            let error =
+                |refusal: Refusal| Item::Error(refusal.in_item("claims", position).into_message());
+            v1::ClaimKeyResult { result: Some(result.map_or_else(error, Item::Response)) }
         });
         Ok(v1::ClaimKeysResponse { results: results.collect() })
     }
@@ -221,13 +216,9 @@ impl<S: Store> KeysService<S> {
         };
         let parsed: Vec<_> = completions
             .into_iter()
-            .enumerate()
-            .map(|(position, request)| {
-                let address = parse::address(&request.tenant, &request.operation, &request.key);
-                let parsed = address.and_then(|address| {
-                    parse::complete(request, &self.options).map(|complete| (address, complete))
-                });
-                parsed.map_err(|error| error.in_item("completions", position))
+            .map(|request| {
+                let address = parse::address(&request.tenant, &request.operation, &request.key)?;
+                parse::complete(request, &self.options).map(|complete| (address, complete))
             })
             .collect();
         let commands = parsed
@@ -242,10 +233,11 @@ impl<S: Store> KeysService<S> {
             complete_reply(&decided.outcome, is_omitted(&complete))
         });
         use v1::complete_key_result::Result as Item;
-        let results = results.map(|result| v1::CompleteKeyResult {
-            result: Some(
-                result.map_or_else(|refusal| Item::Error(refusal.into_message()), Item::Response),
-            ),
+        let results = results.enumerate().map(|(position, result)| {
+            let error = |refusal: Refusal| {
+                Item::Error(refusal.in_item("completions", position).into_message())
+            };
+            v1::CompleteKeyResult { result: Some(result.map_or_else(error, Item::Response)) }
         });
         Ok(v1::CompleteKeysResponse { results: results.collect() })
     }
@@ -259,9 +251,18 @@ impl<S: Store> KeysService<S> {
         deadline: Deadline,
         result: Result<T, Refusal>,
     ) -> Result<Response<T>, Status> {
-        let mut response = Response::new(result?);
-        deadline.note(&mut response, &*self.engine.clock);
-        Ok(response)
+        match result {
+            Ok(reply) => {
+                let mut response = Response::new(reply);
+                deadline.note(response.metadata_mut(), &*self.engine.clock);
+                Ok(response)
+            }
+            Err(refusal) => {
+                let mut status = Status::from(refusal);
+                deadline.note(status.metadata_mut(), &*self.engine.clock);
+                Err(status)
+            }
+        }
     }
 }
 

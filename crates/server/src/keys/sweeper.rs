@@ -12,7 +12,6 @@ use semel_domain::keys::layout::{Address, expired_until};
 use semel_domain::keys::{Command, Outcome};
 use semel_domain::time::Timestamp;
 use semel_store::{Clock, Scan, Space, Store, StoreError};
-use tokio_util::sync::CancellationToken;
 
 use super::transition::KeyTransition;
 
@@ -29,28 +28,24 @@ pub(crate) struct Sweeper<S> {
 }
 
 impl<S: Store> Sweeper<S> {
-    /// Sweeps every interval until `closing`. `report` is told after each sweep whether the store
-    /// answered.
-    pub(crate) async fn run(&self, closing: &CancellationToken, mut report: impl AsyncFnMut(bool)) {
+    /// Sweeps every interval, for ever. `report` is told after each sweep whether the store answered.
+    pub(crate) async fn run(&self, mut report: impl AsyncFnMut(bool)) {
         loop {
-            let result = self.sweep(closing).await;
+            let result = self.sweep().await;
             if let Err(error) = &result {
                 tracing::warn!(%error, "could not sweep expired keys; trying again");
             }
             report(result.is_ok()).await;
-            tokio::select! {
-                () = closing.cancelled() => return,
-                () = tokio::time::sleep(self.interval) => {}
-            }
+            tokio::time::sleep(self.interval).await;
         }
     }
 
     /// Removes all that is expired now.
-    async fn sweep(&self, closing: &CancellationToken) -> Result<(), StoreError> {
+    async fn sweep(&self) -> Result<(), StoreError> {
         let command = Arc::new(Command::Expire);
         let (mut start, end) = expired_until(Timestamp::from_micros(self.clock.now_us()));
         let mut removed = 0_usize;
-        while !closing.is_cancelled() {
+        loop {
             let started_us = self.clock.now_us();
             let scan = Scan {
                 space: Space::Index,

@@ -1,0 +1,115 @@
+//! A store whose use can be awaited, so that no test has to sleep until something has probably
+//! happened.
+
+use std::sync::{Arc, Mutex};
+
+use semel_store::memory::Faults;
+use semel_store::{
+    Clock, MemoryStore, Page, Row, Scan, Space, Store, StoreError, Transition, Update, Watch,
+};
+use tokio::sync::{oneshot, watch};
+
+use super::within;
+
+/// What a store was used for since it was made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    /// Watches that were armed.
+    pub(crate) watches: usize,
+    /// Updates that were asked for.
+    pub(crate) begun: usize,
+    /// Updates that were answered.
+    pub(crate) ended: usize,
+    /// The items of the largest update.
+    pub(crate) largest: usize,
+}
+
+/// A [`MemoryStore`] that counts. Clones are handles to the same store.
+#[derive(Clone)]
+pub(crate) struct Observed {
+    inner: MemoryStore,
+    seen: Arc<watch::Sender<Seen>>,
+    gate: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+}
+
+impl Observed {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::of(MemoryStore::new(clock))
+    }
+
+    fn of(inner: MemoryStore) -> Self {
+        Self { inner, seen: Arc::default(), gate: Arc::default() }
+    }
+
+    /// Another node's way to the same records, with faults and counts of its own.
+    pub(crate) fn share(&self, clock: Arc<dyn Clock>) -> Self {
+        Self::of(self.inner.share(clock, Faults::none()))
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        self.inner.faults()
+    }
+
+    /// Crashes and comes back.
+    pub(crate) fn crash(&self) {
+        self.inner.crash();
+    }
+
+    pub(crate) fn seen(&self) -> Seen {
+        *self.seen.borrow()
+    }
+
+    /// Waits until the store has been used so.
+    pub(crate) async fn until(&self, used: impl FnMut(&Seen) -> bool) {
+        let mut seen = self.seen.subscribe();
+        within(seen.wait_for(used)).await.expect("the store is there");
+    }
+
+    /// Holds the next update back, before anything comes of it, until the sender is used or dropped.
+    pub(crate) fn hold_back_next(&self) -> oneshot::Sender<()> {
+        let (open, gate) = oneshot::channel();
+        *self.gate.lock().expect("unpoisoned") = Some(gate);
+        open
+    }
+
+    /// All that is stored in a space.
+    pub(crate) async fn rows(&self, space: Space) -> Vec<Row> {
+        let scan = Scan {
+            space,
+            start: bytes::Bytes::new(),
+            end: bytes::Bytes::new(),
+            limit: 10_000,
+            max_bytes: usize::MAX,
+        };
+        self.inner.scan(scan).await.expect("the store answers").rows
+    }
+}
+
+impl Store for Observed {
+    async fn update<T: Transition>(
+        &self,
+        batch: Vec<Update<T>>,
+    ) -> Vec<Result<T::Outcome, StoreError>> {
+        self.seen.send_modify(|seen| {
+            seen.begun += 1;
+            seen.largest = seen.largest.max(batch.len());
+        });
+        let gate = self.gate.lock().expect("unpoisoned").take();
+        if let Some(gate) = gate {
+            let _ = gate.await;
+        }
+        let answers = self.inner.update(batch).await;
+        self.seen.send_modify(|seen| seen.ended += 1);
+        answers
+    }
+
+    async fn scan(&self, scan: Scan) -> Result<Page, StoreError> {
+        self.inner.scan(scan).await
+    }
+
+    fn watch(&self, key: &[u8]) -> Watch {
+        let watch = self.inner.watch(key);
+        self.seen.send_modify(|seen| seen.watches += 1);
+        watch
+    }
+}
