@@ -1,2 +1,47 @@
-//! p
-fn main(){}
+//! The command `semel`: a node to start, keys to work with, a demonstration, a benchmark.
+//!
+//! # Layout
+//!
+//! - `args`: the command line as a whole; each command owns its arguments
+//! - `serve`, `keys`, `demo`, `bench`: the commands
+//! - `output`, `failure`, `advice`, `exit`: how a command speaks and ends, for people and for scripts
+//! - `target`, `invocation`, `values`: nodes, command lines and values as people write them
+//! - `logging`, `stop`: the log, runtimes, and the signals that end them
+//! - `entropy`, `stopwatch`: where randomness and elapsed time come in
+//!
+//! # What it does not do
+//!
+//! It holds no rules: what a claim means, a node decides.
+
+mod advice;
+mod args;
+mod bench;
+mod demo;
+mod entropy;
+mod exit;
+mod failure;
+mod invocation;
+mod keys;
+mod logging;
+mod output;
+mod serve;
+mod stop;
+mod stopwatch;
+mod target;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::output::Output;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut output = Output::new(cli.json);
+    cli.command.run(&mut output).unwrap_or_else(|failure| output.failure(&failure)).into()
+}

@@ -1,0 +1,96 @@
+//! The command line as a whole.
+
+use clap::{Parser, Subcommand};
+
+use crate::bench::{BenchArgs, NoopServerArgs};
+use crate::demo::DemoArgs;
+use crate::exit::{EXIT_CODES, Exit};
+use crate::failure::Failure;
+use crate::keys::KeysArgs;
+use crate::output::Output;
+use crate::serve::ServeArgs;
+
+const ABOUT: &str = "\
+Semel makes a write happen once, whoever asks and however often.
+
+A service claims a key before it does the work, and completes it with the answer. Whoever asks again
+with the same key gets that answer, or is told that the work is being done.";
+
+const EXAMPLES: &str = "\
+Begin here:
+  semel demo     watch what retries do without a key, and with one
+  semel serve    start a node on this machine
+  semel keys claim payments.charge order-8812 --tenant acme --payload 'charge 42.00 EUR'";
+
+/// `semel`
+#[derive(Debug, Parser)]
+#[command(
+    name = "semel",
+    version,
+    about = "Makes a write happen once, whoever asks and however often",
+    long_about = ABOUT,
+    after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"),
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    /// Print one JSON value for scripts instead of text for people.
+    #[arg(long, global = true, display_order = 100)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a node on this machine
+    Serve(Box<ServeArgs>),
+    /// Claim, complete and look after idempotency keys
+    Keys(Box<KeysArgs>),
+    /// Watch what retries do without a key, and with one
+    Demo(DemoArgs),
+    /// Measure what a node can do on this machine
+    Bench(BenchArgs),
+    /// The reference server of `bench`
+    #[command(hide = true)]
+    BenchNoopServer(NoopServerArgs),
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(self, output: &mut Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Serve(args) => args.run(output),
+            Self::Demo(args) => args.run(output),
+            Self::Bench(args) => args.run(output),
+            Self::BenchNoopServer(args) => args.run(output),
+            Self::Keys(args) => args.run(output),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_says_what_it_is_for() {
+        fn check(command: &clap::Command) {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                let name = argument.get_id();
+                assert!(argument.get_help().is_some(), "{} {name}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+}

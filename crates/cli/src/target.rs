@@ -1,0 +1,101 @@
+//! Which node a command speaks to, and how long it may take.
+
+use std::time::Duration;
+
+use clap::Args;
+use semel_proto::v1::keys_client::KeysClient;
+use tonic::Request;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::failure::{Failure, deepest};
+use crate::invocation::Invocation;
+use crate::values::parse_duration;
+
+/// Where `semel serve` listens when it is not told otherwise.
+pub(crate) const DEFAULT_TARGET: &str = "http://127.0.0.1:7450";
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The node to ask.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NodeArgs {
+    /// The node to ask.
+    #[arg(long, value_name = "URL", env = "SEMEL_TARGET", default_value = DEFAULT_TARGET)]
+    #[arg(global = true, display_order = 101)]
+    pub(crate) target: String,
+
+    /// How long to wait for the answer (a --wait comes on top of it).
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    #[arg(global = true, display_order = 102)]
+    pub(crate) timeout: Duration,
+}
+
+impl NodeArgs {
+    /// A client of this node.
+    pub(crate) async fn keys(&self) -> Result<KeysClient<Channel>, Failure> {
+        // A stored answer may be as large as the node allows, which only the node knows.
+        Ok(KeysClient::new(connect(&self.target).await?).max_decoding_message_size(usize::MAX))
+    }
+
+    /// A request with its deadline.
+    pub(crate) fn request<T>(&self, message: T, wait: Option<Duration>) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.timeout.saturating_add(wait.unwrap_or_default()));
+        request
+    }
+
+    /// A `semel keys` command line to the same node.
+    pub(crate) fn invocation(&self, command: &str) -> Invocation {
+        let invocation = Invocation::new(["keys", command]);
+        if self.target == DEFAULT_TARGET {
+            return invocation;
+        }
+        invocation.option("--target", &self.target)
+    }
+}
+
+/// Connects to the node at `target`, within 5 s.
+pub(crate) async fn connect(target: &str) -> Result<Channel, Failure> {
+    let wrong = |why: &str| {
+        Failure::usage(format!("the target {target} is no address of a node: {why}"))
+            .advise(format!("write it as {DEFAULT_TARGET}"))
+    };
+    let endpoint =
+        Endpoint::from_shared(target.to_owned()).map_err(|error| wrong(&error.to_string()))?;
+    match endpoint.uri().scheme_str() {
+        Some("http") => {}
+        Some("https") => return Err(wrong("a node speaks no TLS yet")),
+        _ => return Err(wrong("it does not begin with http://")),
+    }
+    endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .connect()
+        .await
+        .map_err(|error| Failure::unreachable(target, &deepest(&error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+
+    async fn failure_of(target: &str) -> Failure {
+        connect(target).await.expect_err(target)
+    }
+
+    #[tokio::test]
+    async fn a_target_that_is_no_address_is_the_callers_mistake() {
+        for target in ["", "127.0.0.1:7450", "https://127.0.0.1:7450", "ftp://a", "http://a b"] {
+            assert_eq!(failure_of(target).await.exit, Exit::Usage, "{target}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_silent_target_says_how_to_start_a_node() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let failure = failure_of(&format!("http://{free}")).await;
+        assert_eq!(failure.exit, Exit::NoAnswer);
+        assert!(failure.message.starts_with(&format!("no node answers at http://{free}")));
+        assert!(failure.advice.as_ref().is_some_and(|advice| advice.contains("serve")));
+    }
+}
