@@ -47,8 +47,11 @@ pub(super) fn decide(
         State::Claimed(claimed) => {
             let kind = match record.on_owner_lost {
                 OnOwnerLost::Block => return refuse(ClaimOutcome::Indeterminate),
-                OnOwnerLost::TakeOver => GrantKind::TakenOver,
-                OnOwnerLost::Reconcile => GrantKind::ReconcileRequired,
+                // Whoever was to look first, and was lost, leaves the doubt to the next.
+                OnOwnerLost::TakeOver if claimed.kind != GrantKind::ReconcileRequired => {
+                    GrantKind::TakenOver
+                }
+                OnOwnerLost::TakeOver | OnOwnerLost::Reconcile => GrantKind::ReconcileRequired,
             };
             if !claim.may_acquire {
                 return refuse(in_progress(claimed, now));

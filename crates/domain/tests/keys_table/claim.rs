@@ -190,6 +190,7 @@ fn lapsed() -> Rows {
         row("8 RECONCILE is the record's",   reconciling(lapsed_by(A)), wants(OnOwnerLost::TakeOver, claim(B)), NOW, lost(ReconcileRequired)),
         row("8 TAKE_OVER",                   taking_over(lapsed_by(A)), claim(B), NOW, lost(TakenOver)),
         row("8 TAKE_OVER is the record's",   taking_over(lapsed_by(A)), wants(OnOwnerLost::Block, claim(B)), NOW, lost(TakenOver)),
+        row("8 TAKE_OVER, the doubt stays",  of_kind(ReconcileRequired, taking_over(lapsed_by(A))), claim(B), NOW, lost(ReconcileRequired)),
         row("8 outranks first_sent",         taking_over(lapsed_by(A)), sent(BEGAN.before(HOUR), claim(B)), NOW, lost(TakenOver)),
         row("8 RECONCILE: a look",           reconciling(lapsed_by(A)), looking(claim(B)), NOW, in_progress(MICROSECOND, 10 * SECOND)),
         row("8 TAKE_OVER: a look",           taking_over(lapsed_by(A)), looking(claim(B)), NOW, in_progress(MICROSECOND, 10 * SECOND)),

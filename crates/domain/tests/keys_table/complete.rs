@@ -102,6 +102,7 @@ fn conflicts() -> Rows {
     vec![
         row("done, now another body",          completed_by(A), done(other_body("paid!")), NOW, keep(Conflict)),
         row("done, now as long a body",        completed_by(A), done(other_body("said")), NOW, keep(Conflict)),
+        row("done, now another length",        completed_by(A), done(said(longer(response("paid")))), NOW, keep(Conflict)),
         row("done, now another status",        completed_by(A), done(said(Response { status: 200, ..response("paid") })), NOW, keep(Conflict)),
         row("done, now another content type",  completed_by(A), done(said(Response { content_type: "".into(), ..response("paid") })), NOW, keep(Conflict)),
         row("done, now other metadata",        completed_by(A), done(said(Response { metadata: vec![], ..response("paid") })), NOW, keep(Conflict)),
@@ -231,6 +232,12 @@ pub(crate) fn answers(
 
 fn said(response: Response) -> Completed {
     Completed::Concluded { conclusion: Conclusion::Succeeded, response: Some(response) }
+}
+
+/// The same digest, said to be of a longer body.
+fn longer(mut response: Response) -> Response {
+    response.body.length += 1;
+    response
 }
 
 fn without_response() -> Completed {
