@@ -7,9 +7,10 @@
 //! - `engine`: a command carried out, with its unknown commits settled
 //! - `waiters`: how many may wait, and the waiting itself
 //! - `replay_cache`: answers kept in memory, for a moment
-//! - `service`: the calls of services; `operators`: the calls of operators
+//! - `service`: the calls of services; `batches`: many in one; `operators`: the calls of operators
 //! - `sweeper`: what has outlived its retention goes
 
+mod batches;
 mod body;
 mod engine;
 mod operators;

@@ -74,11 +74,16 @@ impl<S: Store> KeysService<S> {
             && let Some(row) = rows.next()
         {
             if let Some(address) = Address::from_record_key(&row.key) {
-                let record = decode(&row.value).map_err(|error| {
-                    Refusal::new(Reason::RecordUnreadable, format!("{}: {error}", address.key))
-                })?;
-                if filter.fits(&record) {
-                    keys.push(reply::row(&address, &record, filter.now));
+                match decode(&row.value) {
+                    Ok(record) if filter.fits(&record) => {
+                        keys.push(reply::row(&address, &record, filter.now));
+                    }
+                    Ok(_) => {}
+                    // It must not hide, nor hide the keys behind it.
+                    Err(error) => {
+                        tracing::error!(%error, %tenant, key = %address.key, "a record can't be read");
+                        keys.push(reply::unreadable_row(&address));
+                    }
                 }
             }
             last = Some(row.key);

@@ -222,6 +222,16 @@ pub(crate) fn row(address: &Address, record: &Record, now: Timestamp) -> v1::Key
     }
 }
 
+/// A key whose record this node can't read: its names, so that an operator sees that it is there.
+pub(crate) fn unreadable_row(address: &Address) -> v1::KeyView {
+    v1::KeyView {
+        tenant: address.tenant.to_string(),
+        operation: address.operation.to_string(),
+        key: address.key.to_string(),
+        ..Default::default()
+    }
+}
+
 /// A key as an operator sees it, whole; the body only if it was granted.
 pub(crate) fn view(
     address: &Address,
@@ -264,6 +274,11 @@ pub(crate) fn completion(answer: &Answer) -> Reply<v1::Completion> {
     Ok(completion)
 }
 
+/// A stored answer whose body has no room in the reply: its digest says what it is.
+pub(crate) fn left_out(answer: &Answer) -> v1::Completion {
+    v1::Completion { body_left_out: true, ..completion_without_body(answer) }
+}
+
 fn completion_without_body(answer: &Answer) -> v1::Completion {
     let outcome = match answer.conclusion {
         Conclusion::Succeeded => v1::Outcome::Succeeded,
@@ -276,6 +291,7 @@ fn completion_without_body(answer: &Answer) -> v1::Completion {
         fence: answer.fence,
         expires_at: Some(wire_time(answer.expires_at)),
         omitted_too_large: answer.response.as_ref().is_some_and(is_omitted_too_large),
+        body_left_out: false,
     }
 }
 

@@ -1,4 +1,5 @@
-//! The calls of services: claim, complete, replay, renew, release, and the batches.
+//! The calls of services: claim, complete, replay, renew, release. Batches and the calls of operators
+//! have files of their own.
 
 use std::sync::Arc;
 
@@ -8,7 +9,6 @@ use semel_domain::keys::layout::Address;
 use semel_domain::keys::{
     Answer, ClaimOutcome, Command, Complete, Completed, Outcome, ReplayOutcome,
 };
-use semel_domain::limits::BATCH_MAX;
 use semel_domain::time::Timestamp;
 use semel_proto::v1;
 use semel_proto::v1::keys_server::Keys;
@@ -18,14 +18,11 @@ use tonic::{Request, Response, Status};
 
 use super::engine::{Call, Engine};
 use super::replay_cache::ReplayCache;
-use super::{parse, reply};
+use super::{batches, parse, reply};
 use crate::deadline::Deadline;
 use crate::jitter::Jitter;
 use crate::options::KeyOptions;
 use crate::refusal::{Reason, Refusal};
-
-/// Batches under way at once on one serving thread; more claims are shed, more completions queue.
-const BATCHES_MAX: usize = 16;
 
 /// The Keys service on one serving thread.
 pub(crate) struct KeysService<S> {
@@ -33,7 +30,7 @@ pub(crate) struct KeysService<S> {
     pub(super) cache: Arc<ReplayCache>,
     pub(super) options: Arc<KeyOptions>,
     jitter: Jitter,
-    batches: Semaphore,
+    pub(super) batches: Semaphore,
 }
 
 impl<S: Store> KeysService<S> {
@@ -43,7 +40,7 @@ impl<S: Store> KeysService<S> {
         options: Arc<KeyOptions>,
         jitter: Jitter,
     ) -> Self {
-        Self { engine, cache, options, jitter, batches: Semaphore::new(BATCHES_MAX) }
+        Self { engine, cache, options, jitter, batches: Semaphore::new(batches::UNDER_WAY_MAX) }
     }
 
     async fn claim(
@@ -65,7 +62,7 @@ impl<S: Store> KeysService<S> {
         self.claim_reply(outcome, &call.address, &call.record_key, &fingerprints, asked_at)
     }
 
-    fn claim_reply(
+    pub(super) fn claim_reply(
         &self,
         outcome: Outcome,
         address: &Address,
@@ -161,87 +158,6 @@ impl<S: Store> KeysService<S> {
         }
     }
 
-    async fn claim_all(
-        &self,
-        claims: Vec<v1::ClaimKeyRequest>,
-        deadline: Deadline,
-    ) -> Result<v1::ClaimKeysResponse, Refusal> {
-        check_batch("claims", claims.len())?;
-        let Ok(_place) = self.batches.try_acquire() else {
-            return Err(Refusal::overloaded());
-        };
-        let asked_at = self.engine.now();
-        let parsed: Vec<_> =
-            claims.into_iter().map(|request| self.parse_batched_claim(request)).collect();
-        let accepted = parsed.iter().flatten();
-        let commands = accepted
-            .map(|(address, claim)| (address.clone(), Command::Claim(claim.clone())))
-            .collect();
-        let mut decided = self.engine.decide_all(deadline, commands).await.into_iter();
-        let results = parsed.into_iter().map(|item| {
-            let (address, claim) = item?;
-            let decided = decided.next().unwrap_or_else(|| Err(mixed_up()))?;
-            let record_key = address.record_key();
-            self.claim_reply(decided.outcome, &address, &record_key, &claim.fingerprints, asked_at)
-        });
-        use v1::claim_key_result::Result as Item;
-        let results = results.enumerate().map(|(position, result)| {
-            let error =
-                |refusal: Refusal| Item::Error(refusal.in_item("claims", position).into_message());
-            v1::ClaimKeyResult { result: Some(result.map_or_else(error, Item::Response)) }
-        });
-        Ok(v1::ClaimKeysResponse { results: results.collect() })
-    }
-
-    fn parse_batched_claim(
-        &self,
-        request: v1::ClaimKeyRequest,
-    ) -> Result<(Address, semel_domain::keys::Claim), Refusal> {
-        let address = parse::address(&request.tenant, &request.operation, &request.key)?;
-        if !parse::wait(request.wait)?.is_zero() {
-            let problem = "not allowed in a batch: one slow key would hold up the others";
-            return Err(Refusal::field(Reason::DurationInvalid, "wait", problem));
-        }
-        Ok((address, parse::claim(request, &self.options)?))
-    }
-
-    async fn complete_all(
-        &self,
-        completions: Vec<v1::CompleteKeyRequest>,
-        deadline: Deadline,
-    ) -> Result<v1::CompleteKeysResponse, Refusal> {
-        check_batch("completions", completions.len())?;
-        let Ok(_place) = self.batches.acquire().await else {
-            return Err(Refusal::shutting_down());
-        };
-        let parsed: Vec<_> = completions
-            .into_iter()
-            .map(|request| {
-                let address = parse::address(&request.tenant, &request.operation, &request.key)?;
-                parse::complete(request, &self.options).map(|complete| (address, complete))
-            })
-            .collect();
-        let commands = parsed
-            .iter()
-            .flatten()
-            .map(|(address, complete)| (address.clone(), Command::Complete(complete.clone())))
-            .collect();
-        let mut decided = self.engine.decide_all(deadline, commands).await.into_iter();
-        let results = parsed.into_iter().map(|item| {
-            let (_, complete) = item?;
-            let decided = decided.next().unwrap_or_else(|| Err(mixed_up()))?;
-            complete_reply(&decided.outcome, is_omitted(&complete))
-        });
-        use v1::complete_key_result::Result as Item;
-        let results = results.enumerate().map(|(position, result)| {
-            let error = |refusal: Refusal| {
-                Item::Error(refusal.in_item("completions", position).into_message())
-            };
-            v1::CompleteKeyResult { result: Some(result.map_or_else(error, Item::Response)) }
-        });
-        Ok(v1::CompleteKeysResponse { results: results.collect() })
-    }
-
     pub(super) fn deadline_of<T>(&self, request: &Request<T>) -> Deadline {
         Deadline::of_call(request.metadata(), &*self.engine.clock)
     }
@@ -266,7 +182,7 @@ impl<S: Store> KeysService<S> {
     }
 }
 
-fn complete_reply(
+pub(super) fn complete_reply(
     outcome: &Outcome,
     omitted_too_large: bool,
 ) -> Result<v1::CompleteKeyResponse, Refusal> {
@@ -276,21 +192,13 @@ fn complete_reply(
     }
 }
 
-fn is_omitted(complete: &Complete) -> bool {
+pub(super) fn is_omitted(complete: &Complete) -> bool {
     match &complete.completed {
         Completed::Concluded { response: Some(response), .. } => {
             reply::is_omitted_too_large(response)
         }
         _ => false,
     }
-}
-
-fn check_batch(field: &str, count: usize) -> Result<(), Refusal> {
-    if count == 0 || count > BATCH_MAX {
-        let problem = format!("a batch has 1 to {BATCH_MAX} items, not {count}");
-        return Err(Refusal::field(Reason::BatchInvalid, field, problem));
-    }
-    Ok(())
 }
 
 /// An outcome of another kind than its command: unreachable, and refused rather than trusted.

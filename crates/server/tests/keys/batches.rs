@@ -177,3 +177,30 @@ async fn one_slow_key_holds_up_a_batch() {
         ("CLAIMED".into(), "CLAIMED".into())
     );
 }
+
+#[tokio::test]
+async fn stored_bodies_make_a_reply_that_no_client_takes() {
+    let node = TestNode::start().await;
+    let keys = ["one", "two", "three"].map(|key| claim(key).owner(1));
+    for done in &keys {
+        let fence = node.keys.claim(done.clone()).await.expect("granted").fence;
+        let completion = succeed(done, fence, vec![7; 900 * 1024]);
+        node.keys.complete(completion).await.expect("completed");
+    }
+    let results = claim_all(&node, keys.to_vec()).await;
+    let completions = results.iter().map(|result| match result {
+        Claimed::Response(reply) => reply.completion.clone().expect("an answer"),
+        Claimed::Error(error) => panic!("{error:?}"),
+    });
+    let completions: Vec<_> = completions.collect();
+    let left_out: Vec<_> = completions.iter().map(|done| done.body_left_out).collect();
+    assert_eq!(left_out, [false, false, true]);
+    let Some(v1::response::Content::Omitted(omitted)) =
+        completions[2].response.clone().and_then(|response| response.content)
+    else {
+        panic!("a digest stands for the body");
+    };
+    assert_eq!((omitted.length, omitted.sha256.len()), (900 * 1024, 32));
+    let alone = node.keys.replay(replay(&keys[2])).await.expect("answered");
+    assert_eq!(body_of(alone.completion.as_ref()).map(|body| body.len()), Some(900 * 1024));
+}

@@ -17,9 +17,9 @@ pub struct EmbeddedOptions {
     pub clock: Arc<dyn Clock>,
     /// Memory for blocks that were read from disk, in bytes: at least 8 MiB, 64 MiB by default.
     pub cache_bytes: u64,
-    /// How much is written before it is moved from memory to a table, in bytes: 16 MiB to 1 GiB,
-    /// 24 MiB by default. Up to four times as much is in memory at once. More means fewer and
-    /// larger moves, and a longer replay after a crash.
+    /// How much is written before it is moved from memory to a table, in bytes: 8 MiB to 1 GiB,
+    /// 16 MiB by default. Up to four times as much waits in memory and is replayed after a crash,
+    /// which takes about 20 ms for each MiB.
     pub memtable_bytes: u64,
     /// How many changes one commit may carry: 1 to 100,000, 8,192 by default.
     pub group_writes: usize,
@@ -40,7 +40,7 @@ impl EmbeddedOptions {
             path: path.into(),
             clock: Arc::new(SystemClock),
             cache_bytes: 64 << 20,
-            memtable_bytes: 24 << 20,
+            memtable_bytes: 16 << 20,
             group_writes: 8_192,
             group_bytes: 4 << 20,
             queue_updates: 16_384,
@@ -59,7 +59,7 @@ impl EmbeddedOptions {
         let length = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         let checks = [
             ("cache_bytes", self.cache_bytes, 8 << 20..=u64::MAX, "at least 8 MiB"),
-            ("memtable_bytes", self.memtable_bytes, 16 << 20..=1 << 30, "16 MiB to 1 GiB"),
+            ("memtable_bytes", self.memtable_bytes, 8 << 20..=1 << 30, "8 MiB to 1 GiB"),
             ("group_writes", length(self.group_writes), 1..=100_000, "1 to 100,000"),
             ("group_bytes", length(self.group_bytes), 64 << 10..=8 << 20, "64 KiB to 8 MiB"),
             ("queue_updates", length(self.queue_updates), 4_096..=1_000_000, "4,096 to 1,000,000"),

@@ -30,8 +30,8 @@ const MOST_SEALED_MEMTABLES: usize = 2;
 const MOST_UNMERGED_RUNS: usize = 19;
 
 /// The size of a table. Smaller tables mean shorter merges, and a merge is what a move from memory
-/// to a table may have to wait for.
-const TABLE_BYTES: u64 = 32 << 20;
+/// to a table may have to wait for, since both are work of the one worker.
+const TABLE_BYTES: u64 = 16 << 20;
 
 /// Open files of tables at most: well below the usual limit of 1,024 for a process.
 const OPEN_TABLES: usize = 300;
