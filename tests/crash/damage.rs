@@ -52,7 +52,7 @@ async fn a_zeroed_page_of_the_journal_loses_nothing_in_silence() {
             }
             Err(refusal) => {
                 let said = refusal.said["error"]["message"].as_str().unwrap_or_default();
-                println!("trial {trial}: zeros at {offset}: {said}");
+                println!("trial {trial}: zeros at {offset}: refused");
                 assert_eq!(refusal.code, Some(STORE_REFUSED), "{refusal:?}");
                 assert_eq!(refusal.said["error"]["code"], "STORE_REFUSED");
                 assert!(said.contains("damaged") && said.contains("nothing was changed"), "{said}");

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -171,7 +171,7 @@ impl SmallDisk {
     }
 
     /// Takes all the room that is left.
-    fn fill(&self) -> std::path::PathBuf {
+    fn fill(&self) -> PathBuf {
         let path = self.folder.path().join("ballast");
         let mut file = File::create(&path).unwrap();
         let full = loop {

@@ -1,18 +1,22 @@
 //! How a node starts, stops, and goes on after a pause.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use semel_proto::v1::ClaimKeyRequest;
 use semel_proto::v1::claim_key_response::Disposition;
+use semel_proto::v1::keys_client::KeysClient;
 use tokio::task::JoinSet;
 use tonic::Code;
+use tonic::transport::Channel;
 
 use crate::support::ask::{
     brief_claim, claim, complete, owner, reason, replay, replayed_body, retry_after,
 };
 use crate::support::command::{run, semel};
-use crate::support::node::{Home, Node};
+use crate::support::node::{Home, Node, Process};
 
 #[tokio::test]
 async fn a_node_says_where_it_listens_and_answers_there() {
@@ -25,18 +29,15 @@ async fn a_node_says_where_it_listens_and_answers_there() {
 
 #[test]
 fn for_people_a_node_says_what_to_try_next_and_that_works_as_printed() {
-    use std::io::{BufRead, BufReader};
-
     let folder = tempfile::tempdir().unwrap();
     let mut serve = semel();
     serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path());
-    let mut child = serve.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    serve.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut node = Process(serve.spawn().unwrap());
+    let lines = BufReader::new(node.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let said: Vec<String> = lines.take_while(|line| !line.contains("Ctrl-C")).collect();
     let command = said.iter().find(|line| line.contains(" keys claim ")).unwrap();
-    let tried = std::process::Command::new("sh").args(["-c", command]).output().unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let tried = Command::new("sh").args(["-c", command]).output().unwrap();
     let out = String::from_utf8(tried.stdout).unwrap();
     assert!(tried.status.success() && out.starts_with("CLAIMED"), "{said:?}\n{out}");
 }
@@ -77,8 +78,8 @@ async fn a_stop_sends_waiters_away_and_finishes_the_rest() {
         waiting.spawn(async move { keys.claim_key(request).await });
     }
     let mut working = JoinSet::new();
-    for connection in node.clients(4).await.into_iter().zip(0_u128..) {
-        working.spawn(async move { work_until_refused(connection.0, connection.1 << 64).await });
+    for (keys, number) in node.clients(4).await.into_iter().zip(0_u128..) {
+        working.spawn(work_until_refused(keys, number << 64));
     }
     // The waiters are known to wait once the node has answered what came behind them.
     for number in 0..100 {
@@ -112,10 +113,7 @@ async fn a_stop_sends_waiters_away_and_finishes_the_rest() {
 
 /// Claims and completes keys until the node takes no more, and tells which were acknowledged. Every
 /// refusal must be one that a client may simply send again.
-async fn work_until_refused(
-    mut keys: semel_proto::v1::keys_client::KeysClient<tonic::transport::Channel>,
-    first: u128,
-) -> Vec<String> {
+async fn work_until_refused(mut keys: KeysClient<Channel>, first: u128) -> Vec<String> {
     let mut acknowledged = Vec::new();
     for number in first.. {
         let key = format!("key-{number}");
@@ -169,8 +167,7 @@ async fn what_was_answered_is_there_after_a_crash() {
     let mut keys = node.keys().await;
     let fence = keys.claim_key(claim("k", owner(1))).await.unwrap().into_inner().fence;
     keys.complete_key(complete("k", owner(1), fence, b"done")).await.unwrap();
-    let home: Home = node.kill();
-    let node = home.start();
+    let node = node.kill().start();
     let mut keys = node.keys().await;
     let reply = keys.claim_key(claim("k", owner(2))).await.unwrap().into_inner();
     assert_eq!(replayed_body(&reply), b"done");

@@ -203,7 +203,7 @@ impl Node {
 }
 
 /// A process that ends with its handle.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {

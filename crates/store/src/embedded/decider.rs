@@ -12,7 +12,13 @@ use super::job::Job;
 use super::pipeline::{Ended, Stale, Turn};
 use super::queue::Receiver;
 use super::shared::Shared;
-use crate::contract::{Change, Durability, StoreError};
+use crate::contract::{Change, Durability, IndexChange, StoreError, ValueChange};
+
+/// The largest change of one record and its index entries. With a group's own bound, it keeps a
+/// commit well below the longest batch that the journal's check reads as one.
+const LARGEST_CHANGE_BYTES: usize = 32 << 20;
+/// What an index entry takes in the journal beside its key and value.
+const ENTRY_BYTES: usize = 21;
 
 /// Runs until the queue is closed and empty.
 pub(super) fn run(shared: &Shared, queue: &Receiver<Box<dyn Job>>, mut floor_us: u64) {
@@ -95,9 +101,28 @@ impl View<'_> {
         change: Change,
         durability: Durability,
     ) -> Result<(), StoreError> {
+        let weight = weight(&change);
+        if weight > LARGEST_CHANGE_BYTES {
+            return Err(StoreError::Invalid(format!(
+                "a change of {weight} bytes; it may have at most {LARGEST_CHANGE_BYTES}"
+            )));
+        }
         let added = self.shared.pipeline.add(&mut self.turn, key, change, durability, self.now_us);
         added.map_err(|Stale| unavailable())
     }
+}
+
+/// What one change takes in a commit, at least.
+fn weight(change: &Change) -> usize {
+    let value = match &change.value {
+        ValueChange::Put(value) => value.len(),
+        ValueChange::Keep | ValueChange::Delete => 0,
+    };
+    let entry = |entry: &IndexChange| match entry {
+        IndexChange::Put { key, value } => ENTRY_BYTES + key.len() + value.len(),
+        IndexChange::Delete { key } => ENTRY_BYTES + key.len(),
+    };
+    value + change.index.iter().map(entry).sum::<usize>()
 }
 
 pub(super) fn unavailable() -> StoreError {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use fjall::compaction::Leveled;
+use fjall::config::FilterPolicy;
 use fjall::{
     AbstractTree, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Slice,
 };
@@ -24,8 +25,8 @@ use crate::contract::{Page, Row, Scan, Space};
 /// What the tree says when it fails.
 pub(super) type TreeError = fjall::Error;
 
-/// Above so many memtables that wait to become tables, or tables that wait to be merged, the tree
-/// would block a commit; see [`Tree::has_room`].
+/// With more memtables that wait to become tables, or tables that wait to be merged, a commit could
+/// be held up inside the tree, for ever if its worker fails meanwhile; see [`Tree::has_room`].
 const MOST_SEALED_MEMTABLES: usize = 2;
 const MOST_UNMERGED_RUNS: usize = 19;
 
@@ -67,7 +68,9 @@ impl Tree {
             .worker_threads(1)
             .open()?;
         let records = database.keyspace("records", keyspace_options)?;
-        let index = database.keyspace("index", keyspace_options)?;
+        // The index is only scanned, and filters serve single reads.
+        let unfiltered = || keyspace_options().filter_policy(FilterPolicy::disabled());
+        let index = database.keyspace("index", unfiltered)?;
         let meta = database.keyspace("meta", keyspace_options)?;
         if meta.id() != META_KEYSPACE {
             return Err(TreeError::Unrecoverable);
@@ -126,18 +129,27 @@ impl Tree {
         self.database.persist(PersistMode::SyncData)
     }
 
-    /// Whether a commit would go through without waiting for the workers. An error: they failed,
-    /// and there never will be room.
+    /// Whether a commit would go through without waiting for the worker. An error: the worker has
+    /// failed, and there never will be room.
     pub(super) fn has_room(&self) -> Result<bool, TreeError> {
-        let full = [&self.records, &self.index, &self.meta].iter().any(|keyspace| {
-            keyspace.tree.sealed_memtable_count() > MOST_SEALED_MEMTABLES
-                || keyspace.tree.l0_run_count() > MOST_UNMERGED_RUNS
-        });
-        if full {
-            // This tells whether a worker has failed, and costs no sync.
-            self.database.persist(PersistMode::Buffer)?;
+        let unmoved =
+            |keyspace: &&Keyspace| keyspace.tree.sealed_memtable_count() > MOST_SEALED_MEMTABLES;
+        let unmerged = |keyspace: &&Keyspace| keyspace.tree.l0_run_count() > MOST_UNMERGED_RUNS;
+        let keyspaces = [&self.records, &self.index, &self.meta];
+        let unmerged = keyspaces.into_iter().find(unmerged);
+        if unmerged.is_none() && !keyspaces.iter().any(unmoved) {
+            return Ok(true);
         }
-        Ok(!full)
+        // This tells whether the worker has failed, and costs no sync.
+        self.database.persist(PersistMode::Buffer)?;
+        if let Some(keyspace) = unmerged {
+            // The worker merges once for each move that it makes. If that was not enough, no move
+            // will come that makes it merge again, since moves come of commits.
+            let oldest_read = self.database.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
+            let strategy = Arc::clone(&keyspace.config.compaction_strategy);
+            keyspace.tree.compact(strategy, oldest_read)?;
+        }
+        Ok(false)
     }
 
     /// Whether enough was written since the last move from memory to tables.
@@ -194,7 +206,7 @@ const WRITE_OVERHEAD_BYTES: u64 = 100;
 
 fn keyspace_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
-        // Moves are started by `move_is_due`: one request at a time, so that the workers' queue
+        // Moves are started by `start_move`: one request at a time, so that the workers' queue
         // can't fill with requests while they are busy.
         .max_memtable_size(u64::MAX)
         .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES)))

@@ -2,10 +2,16 @@
 
 use std::sync::Arc;
 
+use fjall::Slice;
+
 use super::support::*;
 use crate::clock::ManualClock;
-use crate::contract::{Durability, Scan, Space, Store, StoreError, Update};
+use crate::contract::{
+    Change, Durability, IndexChange, Scan, Space, Store, StoreError, Transition, Update,
+};
 use crate::embedded::acknowledged::Mark;
+use crate::embedded::stamp::{Stamp, StoreId};
+use crate::embedded::tree::{Tree, Write};
 use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 
 #[test]
@@ -64,6 +70,55 @@ fn a_key_twice_in_a_batch_sees_itself_and_a_refused_item_hurts_no_other() {
         assert_eq!(old(5).unwrap().as_deref(), Some(&b"second"[..]));
         assert_eq!(records(&store).await.len(), 1);
     });
+}
+
+#[test]
+fn a_change_too_large_for_one_commit_is_refused() {
+    #[derive(Clone)]
+    struct Entries(usize);
+
+    impl Transition for Entries {
+        type Outcome = ();
+
+        fn apply(&self, _old: Option<&[u8]>, _now_us: u64) -> (Change, ()) {
+            let entry =
+                IndexChange::Put { key: vec![1; 1_000].into(), value: vec![2; 1_000].into() };
+            (Change { index: vec![entry; self.0], ..Change::default() }, ())
+        }
+    }
+
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let durability = Durability::Synced;
+    let batch = [100, 20_000, 15_000].map(|entries| {
+        let transition = Entries(entries);
+        Update { key: "key".into(), durability, transition }
+    });
+    let answers = run(store.update(batch.to_vec()));
+    assert!(answers[0].is_ok() && answers[2].is_ok());
+    assert!(matches!(answers[1], Err(StoreError::Invalid(_))), "{:?}", answers[1]);
+    store.close();
+    open(directory.path());
+}
+
+#[test]
+fn many_small_moves_from_memory_to_tables_never_block_for_good() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path());
+    let tree = Tree::open(directory.path(), &options).unwrap();
+    for sequence in 1..=100_u64 {
+        while !tree.has_room().unwrap() {
+            std::thread::yield_now();
+        }
+        let stamp = Stamp { sequence, ..Stamp::origin(StoreId([1; 16])) };
+        let (space, key) = (Space::Records, Slice::new(&sequence.to_be_bytes()));
+        let write = Write { space, key, value: Some(Slice::new(b"value")) };
+        tree.commit(vec![write], &stamp, false).unwrap();
+        tree.start_move().unwrap();
+    }
+    for sequence in 1..=100_u64 {
+        assert!(tree.get(&sequence.to_be_bytes()).unwrap().is_some());
+    }
 }
 
 #[test]
