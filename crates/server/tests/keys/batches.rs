@@ -195,12 +195,12 @@ async fn stored_bodies_make_a_reply_that_no_client_takes() {
     let completions: Vec<_> = completions.collect();
     let left_out: Vec<_> = completions.iter().map(|done| done.body_left_out).collect();
     assert_eq!(left_out, [false, false, true]);
-    let Some(v1::response::Content::Omitted(omitted)) =
+    let Some(Content::Omitted(omitted)) =
         completions[2].response.clone().and_then(|response| response.content)
     else {
         panic!("a digest stands for the body");
     };
     assert_eq!((omitted.length, omitted.sha256.len()), (900 * 1024, 32));
     let alone = node.keys.replay(replay(&keys[2])).await.expect("answered");
-    assert_eq!(body_of(alone.completion.as_ref()).map(|body| body.len()), Some(900 * 1024));
+    assert_eq!(body_of(alone.completion.as_ref()).map(bytes::Bytes::len), Some(900 * 1024));
 }
