@@ -19,7 +19,8 @@
 //! - A loser never writes: an outcome that refuses comes with [`Change::Keep`].
 //! - A fence never goes back and is never given twice; a fingerprint never changes; a completed
 //!   answer is the same bytes for ever; time inside a record never goes back.
-//! - Deciding the same command again on the record that it left gives the same answer.
+//! - Deciding the same command again on the record that it left gives the same answer, marked as a
+//!   repetition, as long as nobody else changed it meanwhile.
 //!
 //! # What it does not do
 //!

@@ -7,6 +7,7 @@
 //!
 //! - [`options`]: what a node can be told, with its defaults and bounds
 //! - [`node`]: the threads, the listener, the start and the end
+//! - `connection`: an accepted connection, counted until it closes
 //! - `batcher`: calls of one thread become batches of the store
 //! - `keys`: the Keys service
 //! - `refusal`: every error reason, its code and its details, in one place

@@ -74,7 +74,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// [`StartError`]; nothing is left running then.
+    /// [`StartError`]; whatever had been started is then told to end.
     pub fn start<S: Store>(
         store: Arc<S>,
         clock: Arc<dyn Clock>,
@@ -319,6 +319,11 @@ impl<S: Store> Serving<S> {
             match accepted {
                 Ok(accepted) => {
                     if handover.send(accepted).await.is_err() {
+                        if !self.closing.is_cancelled() {
+                            // Half a node would look healthy: better none, and health says so.
+                            tracing::error!("a serving thread is gone: the node closes");
+                            self.closing.cancel();
+                        }
                         return;
                     }
                 }

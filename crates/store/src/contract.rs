@@ -11,7 +11,8 @@ use crate::watch::Watch;
 /// An engine may apply a transition more than once before it commits (a conflict), and the last
 /// application is the one that counts; a caller whose commit is unknown runs the whole transition
 /// again. So `apply` reads nothing but its arguments and itself, and a transition that finds its own
-/// work done must answer as it did then: that is what the ids kept inside records are for.
+/// work done must recognise it and answer as for the first time: that is what the ids kept inside
+/// records are for.
 pub trait Transition: Clone + Send + Sync + 'static {
     /// What the caller learns when the change is committed.
     type Outcome: Send + 'static;

@@ -50,6 +50,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
     let mut reader = Reader::new(bytes);
     match reader.byte()? {
         VERSION => {}
+        0 => return Err(CodecError::OutOfRange("version").into()),
         version => return Err(DecodeError::UnknownVersion(version)),
     }
     let record = take_record(&mut reader)?;

@@ -13,12 +13,13 @@ use super::{parse, reply};
 use crate::deadline::Deadline;
 use crate::refusal::{Reason, Refusal};
 
-/// Batches under way at once on one serving thread; more claims are shed, more completions queue.
-pub(super) const UNDER_WAY_MAX: usize = 4;
+/// Batches, and pages of stuck keys, under way at once on one serving thread; more claims and pages
+/// are shed, more completions queue.
+pub(super) const UNDER_WAY_MAX: usize = 16;
 /// Items decided in one round.
-const ROUND: usize = 128;
-/// Bodies that one reply carries, in bytes: with the rest of it, below the 4 MiB that gRPC clients
-/// accept unless told otherwise.
+const ROUND: usize = 64;
+/// Bodies that one reply carries, in bytes: half of the 4 MiB that gRPC clients accept unless told
+/// otherwise. The other half is for the rest, which is not counted: headers and checkpoints.
 const BODIES_MAX_BYTES: u64 = 2 * 1024 * 1024;
 
 impl<S: Store> KeysService<S> {

@@ -36,7 +36,7 @@ fn compress(body: Bytes) -> Content {
 ///
 /// # Errors
 ///
-/// A description, if what is stored does not give back what its digest says.
+/// A description, if what was compressed does not give back what its digest says.
 pub(crate) fn load(body: &Body) -> Result<Option<Bytes>, String> {
     match &body.content {
         Content::OmittedByCaller | Content::OmittedTooLarge => Ok(None),

@@ -4,8 +4,8 @@
 //!
 //! - `parse`: wire requests to commands; `reply`: outcomes to wire replies; `body`: stored bodies
 //! - `transition`: a command as a step of the store
-//! - `engine`: a command carried out, with its unknown commits settled
-//! - `waiters`: how many may wait, and the waiting itself
+//! - `engine`: a command carried out, its unknown commits settled, its waiting done
+//! - `waiters`: how many may wait
 //! - `replay_cache`: answers kept in memory, for a moment
 //! - `service`: the calls of services; `batches`: many in one; `operators`: the calls of operators
 //! - `sweeper`: what has outlived its retention goes

@@ -101,6 +101,8 @@ impl<S: Store> KeysService<S> {
         let operation = parse::operation_filter(&request.operation)?;
         let stuck_for = parse::stuck_for(request.stuck_for)?;
         let size = page_size(request.page_size)?;
+        // A page is as many looks as a batch has items, and may hold as much in memory.
+        let Ok(_place) = self.batches.try_acquire() else { return Err(Refusal::overloaded()) };
         let range = stuck_until(&tenant, self.engine.now().before(stuck_for));
         let page = self.scan(Space::Index, range, &request.page_token, size).await?;
         audit!("list-stuck", %tenant, operation = request.operation);
@@ -115,7 +117,14 @@ impl<S: Store> KeysService<S> {
         let mut keys = Vec::with_capacity(addresses.len());
         let decided = self.engine.decide_all(deadline, looks).await;
         for (address, decided) in addresses.iter().zip(decided) {
-            let decided = decided?;
+            let decided = match decided {
+                // As in a list: one such record must not hide the stuck keys behind it.
+                Err(refusal) if refusal.reason == Reason::RecordUnreadable => {
+                    keys.push(reply::unreadable_row(address));
+                    continue;
+                }
+                decided => decided?,
+            };
             let Outcome::Get(record) = decided.outcome else { return Err(mixed_up()) };
             // The index was read a moment before the records: some may have moved on.
             let stuck = |record: &Record| {

@@ -256,6 +256,22 @@ async fn a_record_that_can_not_be_read_is_taken_for_none() {
 }
 
 #[tokio::test]
+async fn a_record_that_can_not_be_read_hides_the_stuck_keys_behind_it() {
+    let (node, clock) = TestNode::manual(|_| {}).await;
+    node.keys.claim(claim("first").lease_ms(1_000)).await.expect("granted");
+    let first = node.store.rows(Space::Records).await.remove(0);
+    node.keys.claim(claim("second").lease_ms(2_000)).await.expect("granted");
+    let transition = Damage(Bytes::from_static(&[200]));
+    let damage = Update { key: first.key, durability: Durability::Synced, transition };
+    node.store.update(vec![damage]).await.remove(0).expect("written");
+    clock.advance_us(10_000_000);
+    let page = node.keys.list_stuck(list_stuck()).await.expect("listed");
+    let stuck: Vec<_> = page.keys.iter().map(|view| (view.key.as_str(), view.state())).collect();
+    let unreadable = v1::KeyState::Unspecified;
+    assert_eq!(stuck, [("first", unreadable), ("second", v1::KeyState::Lapsed)]);
+}
+
+#[tokio::test]
 async fn random_faults_give_a_key_two_owners_or_lose_or_change_an_answer() {
     for seed in [1, 2, 3] {
         let node = TestNode::start().await;

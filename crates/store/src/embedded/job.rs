@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::decider::View;
 use crate::contract::{StoreError, Transition, Update};
-use crate::memory::limits;
+use crate::limits;
 
 /// A batch whose type the threads need not know.
 pub(super) trait Job: Send {
@@ -56,9 +56,12 @@ fn decide<T: Transition>(
     view: &mut View<'_>,
 ) -> Result<T::Outcome, StoreError> {
     limits::check_key(&update.key)?;
-    let old = view.read(&update.key, update.durability)?;
+    // Neither a panic of the tree nor one of a caller's rule must take the thread that serves all.
+    let read = || view.read(&update.key, update.durability);
+    let old = catch_unwind(AssertUnwindSafe(read)).map_err(|_| {
+        StoreError::Unavailable("the record could not be read: the tree panicked".to_owned())
+    })??;
     let apply = || update.transition.apply(old.bytes(), view.now_us());
-    // A panic of one caller's rule must not take the thread that serves all of them.
     let (change, outcome) = catch_unwind(AssertUnwindSafe(apply)).map_err(|_| {
         StoreError::Invalid("the transition panicked; this is a bug in its rule".to_owned())
     })?;

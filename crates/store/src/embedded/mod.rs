@@ -60,7 +60,7 @@ use scanner::ScanJob;
 use shared::Shared;
 
 use crate::contract::{Page, Scan, Store, StoreError, Transition, Update};
-use crate::memory::limits;
+use crate::limits;
 use crate::watch::Watch;
 
 /// A store in a directory of this machine. Clones are handles to the same store.

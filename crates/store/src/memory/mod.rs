@@ -8,14 +8,12 @@
 //!
 //! - `faults`: what goes wrong, and when
 //! - `state`: the records, the index, and what a crash takes away
-//! - `limits`: the sizes that the contract allows
 //!
 //! # What it does not do
 //!
 //! It never syncs by itself: a relaxed change stays at risk until the next synced update.
 
 mod faults;
-pub(crate) mod limits;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -30,6 +28,7 @@ pub use self::faults::{Fault, Faults, Odds};
 use self::state::State;
 use crate::clock::Clock;
 use crate::contract::{Page, Scan, Store, StoreError, Transition, Update};
+use crate::limits;
 use crate::watch::{Watch, WatchHub};
 
 /// The engine. Clones are handles to the same records, the same clock and the same faults.

@@ -5,11 +5,11 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
-use super::limits;
 use crate::contract::{
     Change, Durability, IndexChange, Page, Row, Scan, Space, StoreError, Transition, Update,
     ValueChange,
 };
+use crate::limits;
 
 /// All that the engine holds, behind one mutex.
 #[derive(Debug, Default)]
