@@ -77,7 +77,8 @@ pub(crate) struct ServeArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Keys")]
 struct KeysPolicyArgs {
-    /// How long answers are kept at the least: 1 min to 30 d.
+    /// How long answers are kept at the least: 1 min to 30 d. Raising it counts from now on: what
+    /// was removed under a shorter one is not known any more.
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
     retention: Duration,
 

@@ -51,6 +51,12 @@ pub(super) fn decide(
         State::Indeterminate { by, claimed_at, .. } if holds(*by, record.fence) => {
             settle(record, *by, *claimed_at, &complete.completed, now)
         }
+        // It was accepted, and somebody else has claimed since.
+        _ if complete.completed == Completed::FailedRetryable
+            && record.ended(complete.fence, Some(complete.owner), AttemptEnd::FailedRetryable) =>
+        {
+            (Change::Keep, accepted(record, true, now))
+        }
         _ => fenced,
     }
 }

@@ -28,11 +28,6 @@ pub(super) fn decide(
             };
             (Change::Keep, outcome)
         }
-        State::Released { fence, end: AttemptEnd::Reconciled, .. }
-            if *fence == reconcile.fence && reconcile.resolution == Resolution::NotDone =>
-        {
-            (Change::Keep, settled(record, true, now))
-        }
         State::Claimed(claimed) if record.fence == reconcile.fence => {
             if claimed.is_live(now) {
                 let lease_left = claimed.expires_at.since(now);
@@ -42,6 +37,11 @@ pub(super) fn decide(
         }
         State::Indeterminate { by, claimed_at, .. } if record.fence == reconcile.fence => {
             settle(record, reconcile, *by, *claimed_at, now)
+        }
+        _ if reconcile.resolution == Resolution::NotDone
+            && record.ended(reconcile.fence, None, AttemptEnd::Reconciled) =>
+        {
+            (Change::Keep, settled(record, true, now))
         }
         _ => fenced,
     }

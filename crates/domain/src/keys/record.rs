@@ -281,6 +281,16 @@ impl Record {
         keep_last(&mut self.audit, audit, AUDIT_MAX);
     }
 
+    /// Whether the claim with this fence ended so, as far as the record remembers: somebody else may
+    /// have claimed since.
+    pub(crate) fn ended(&self, fence: u64, owner: Option<OwnerId>, end: AttemptEnd) -> bool {
+        self.history.iter().any(|attempt| {
+            attempt.fence == fence
+                && attempt.end == end
+                && owner.is_none_or(|owner| owner == attempt.owner)
+        })
+    }
+
     /// Gives the claim of `owner` back: known not done, and the next claim has a new fence.
     pub(crate) fn release(
         &mut self,

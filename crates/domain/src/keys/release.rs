@@ -15,17 +15,15 @@ pub(super) fn decide(
         return (Change::Keep, ReleaseOutcome::Unknown);
     };
     match &record.state {
-        State::Released { by, fence, end: AttemptEnd::Released, .. }
-            if *by == release.owner && *fence == release.fence =>
-        {
-            (Change::Keep, ReleaseOutcome::Released { already: true })
-        }
         State::Claimed(claimed)
             if claimed.owner == release.owner && record.fence == release.fence =>
         {
             let mut released = record.clone();
             released.release(claimed.owner, claimed.claimed_at, AttemptEnd::Released, now);
             (Change::Put(released), ReleaseOutcome::Released { already: false })
+        }
+        _ if record.ended(release.fence, Some(release.owner), AttemptEnd::Released) => {
+            (Change::Keep, ReleaseOutcome::Released { already: true })
         }
         _ => (Change::Keep, ReleaseOutcome::Fenced { current: record.fence }),
     }

@@ -15,7 +15,7 @@ use crate::support::{
     given_back_by, indeterminate_by, lapsed_by, released_by, response, stored_as, succeeded,
     touched,
 };
-use crate::{Expected, Row, becomes, check, ended, keep, put, row};
+use crate::{Expected, Row, becomes, check, ended, keep, put, row, since};
 
 type Rows = Vec<Row<Complete, CompleteOutcome>>;
 
@@ -138,6 +138,7 @@ fn again() -> Rows {
         row("done again, left out by caller",  completed_by(A), done(said(stored_as(Content::OmittedByCaller, response("paid")))), NOW, succeeded_before(GONE)),
         row("failed for good again",           failed_by(A),    done(failed_for_good("no funds")), NOW, before(Stage::FailedFinal, Some(GONE))),
         row("failed again, to be tried again", failed(),        done(FailedRetryable), NOW, before(Stage::Released, Some(GONE))),
+        row("failed again, claimed since",     since(failed()), done(FailedRetryable), NOW, before(Stage::Claimed, None)),
         row("indeterminate again",             indeterminate_by(A), done(Indeterminate), NOW, before(Stage::Indeterminate, None)),
     ]
 }

@@ -91,6 +91,11 @@ fn becomes(state: State, record: Record) -> Record {
     Record { state, touched_at: NOW, ..record }
 }
 
+/// The same record, which somebody else has claimed since.
+fn since(record: Record) -> Record {
+    Record { state: support::claimed_by(support::B).state, ..record }
+}
+
 /// The same record with its claim remembered as ended now.
 fn ended(end: AttemptEnd, mut record: Record) -> Record {
     let owner = record.owner().expect("an owner");

@@ -17,7 +17,7 @@ use crate::support::{
     indeterminate_by, lapsed_by, leased_until, released_by, response, stored_as, taking_over,
     touched,
 };
-use crate::{Expected, Row, becomes, check, ended, keep, put, row};
+use crate::{Expected, Row, becomes, check, ended, keep, put, row, since};
 
 type Rows = Vec<Row<Reconcile, ReconcileOutcome>>;
 
@@ -99,6 +99,7 @@ fn settled_before() -> Rows {
         row("done again, clock went back",    completed_by(A), found(FENCE, done("paid")), BEGAN, before(Stage::Succeeded)),
         row("failed again",                   failed_by(A),    found(FENCE, failed("no funds")), NOW, before(Stage::FailedFinal)),
         row("not done again",                 settled(),       found(FENCE, NotDone), NOW, before(Stage::Released)),
+        row("not done again, claimed since",  since(settled()), found(FENCE, NotDone), NOW, before(Stage::Claimed)),
         row("not done again, to the end",     settled(),       found(FENCE, NotDone), GONE.before(MICROSECOND), before(Stage::Released)),
     ]
 }

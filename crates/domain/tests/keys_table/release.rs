@@ -8,7 +8,7 @@ use crate::support::{
     completed_by, every_state, failed_by, forgotten, given_back_by, indeterminate_by, lapsed_by,
     release, released_by, touched,
 };
-use crate::{Expected, becomes, check, ended, keep, put, row};
+use crate::{Expected, becomes, check, ended, keep, put, row, since};
 
 #[rustfmt::skip]
 #[test]
@@ -33,6 +33,7 @@ fn releases_are_decided_in_order_of_precedence() {
         row("given back before",             released_by(A),      release(A, FENCE), NOW, before()),
         row("given back before, to the end", released_by(A),      release(A, FENCE), GONE.before(MICROSECOND), before()),
         row("given back, clock went back",   released_by(A),      release(A, FENCE), BEGAN, before()),
+        row("given back before, claimed since", since(released_by(A)), release(A, FENCE), NOW, before()),
         row("claimed",                       claimed_by(A),       release(A, FENCE), NOW, gives_back()),
         row("lapsed, but not taken",         lapsed_by(A),        release(A, FENCE), NOW, gives_back()),
         row("lapsed, but not taken, BLOCK",  blocking(lapsed_by(A)), release(A, FENCE), NOW, gives_back()),

@@ -66,12 +66,17 @@ impl<S: Store> Sweeper<S> {
                 KeyTransition { address, command: Arc::clone(&command) }.into_update(record_key)
             });
             for result in self.store.update(updates.collect()).await {
-                match result? {
-                    Ok(decided) if decided.outcome == (Outcome::Expire { removed: true }) => {
+                match result {
+                    // One record that can't be removed must not keep the others.
+                    Err(StoreError::Invalid(error)) => {
+                        tracing::error!(%error, "an expired record can't be removed");
+                    }
+                    Err(error) => return Err(error),
+                    Ok(Ok(decided)) if decided.outcome == (Outcome::Expire { removed: true }) => {
                         removed += 1;
                     }
-                    Ok(_) => {}
-                    Err(error) => tracing::error!(%error, "an expired record can't be read"),
+                    Ok(Ok(_)) => {}
+                    Ok(Err(error)) => tracing::error!(%error, "an expired record can't be read"),
                 }
             }
             if !page.more {

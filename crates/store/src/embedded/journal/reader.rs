@@ -111,7 +111,8 @@ impl<'a> Reader<'a> {
         self.end -= self.start;
         self.start = 0;
         if self.buffer.len() < least.max(2 * CHUNK) {
-            self.buffer.resize(least.max(2 * CHUNK), 0);
+            // Twice as much, since a batch says little by little how long it is.
+            self.buffer.resize(2 * least.max(CHUNK), 0);
         }
         while self.end < least {
             let free = self.buffer.get_mut(self.end..).unwrap_or_default();
