@@ -4,6 +4,7 @@
 //! and only for [`CONFIRMED_FOR`] after the store last confirmed it: within that bound an erasure is
 //! effective everywhere, also on a node that is cut off. It never answers that something is not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,11 +24,10 @@ const LARGEST_SHARE: u64 = 16;
 
 /// The cache of one node, shared by its threads.
 pub(crate) struct ReplayCache {
-    entries: Cache<Bytes, Entry, ByBytes>,
+    entries: Cache<Bytes, Arc<Entry>, ByBytes>,
     largest_bytes: u64,
 }
 
-#[derive(Clone)]
 struct Entry {
     /// Those of the request that the store answered, which may be fewer or more than the record's: what
     /// it would say to any others, only it knows.
@@ -41,8 +41,8 @@ struct Entry {
 #[derive(Clone)]
 struct ByBytes;
 
-impl Weighter<Bytes, Entry> for ByBytes {
-    fn weight(&self, _key: &Bytes, entry: &Entry) -> u64 {
+impl Weighter<Bytes, Arc<Entry>> for ByBytes {
+    fn weight(&self, _key: &Bytes, entry: &Arc<Entry>) -> u64 {
         entry.bytes
     }
 }
@@ -66,7 +66,7 @@ impl ReplayCache {
         let entry = self.entries.get(record_key)?;
         let confirmed = entry.confirmed_at <= now && now.since(entry.confirmed_at) < CONFIRMED_FOR;
         let valid = confirmed && now < entry.expires_at && *fingerprints == entry.fingerprints;
-        valid.then_some(entry.completion)
+        valid.then(|| entry.completion.clone())
     }
 
     /// Keeps an answer that the store gave for a request sent at `asked_at` with these fingerprints.
@@ -89,7 +89,7 @@ impl ReplayCache {
             confirmed_at: asked_at,
             bytes,
         };
-        self.entries.insert(record_key.clone(), entry);
+        self.entries.insert(record_key.clone(), Arc::new(entry));
     }
 
     /// Drops what is known of a key.

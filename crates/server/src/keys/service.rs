@@ -57,8 +57,10 @@ impl<S: Store> KeysService<S> {
             return Ok(reply::replayed(completion));
         }
         let fingerprints = claim.fingerprints.clone();
-        let (outcome, asked_at) =
-            self.engine.decide_waiting(&call, Command::Claim(claim), wait).await?;
+        let command = Command::Claim(claim);
+        // On the heap, so that the way through the cache does not carry its size along.
+        let deciding = Box::pin(self.engine.decide_waiting(&call, command, wait));
+        let (outcome, asked_at) = deciding.await?;
         self.claim_reply(outcome, &call.address, &call.record_key, &fingerprints, asked_at)
     }
 
@@ -119,8 +121,9 @@ impl<S: Store> KeysService<S> {
             return Ok(reply::read(completion));
         }
         let fingerprints = replay.fingerprints.clone();
-        let (outcome, asked_at) =
-            self.engine.decide_waiting(&call, Command::Replay(replay), wait).await?;
+        let command = Command::Replay(replay);
+        let deciding = Box::pin(self.engine.decide_waiting(&call, command, wait));
+        let (outcome, asked_at) = deciding.await?;
         match outcome {
             Outcome::Replay(ReplayOutcome::Replay(answer)) => {
                 self.keep(&call.record_key, &fingerprints, &answer, asked_at).map(reply::read)
