@@ -18,7 +18,8 @@ pub trait Transition: Clone + Send + Sync + 'static {
     type Outcome: Send + 'static;
 
     /// Decides the change of the record `old` (absent: `None`) at `now_us`, microseconds since the
-    /// Unix epoch by the store's clock, which never goes back, not even when the store is reopened.
+    /// Unix epoch by the store's clock. It never goes back while the store is open, and after a reopening
+    /// not behind any time that a committed change was given.
     fn apply(&self, old: Option<&[u8]>, now_us: u64) -> (Change, Self::Outcome);
 }
 
