@@ -29,10 +29,6 @@ const RELAXED_SYNC: Duration = Duration::from_millis(50);
 const MOST_UNSYNCED: usize = 16_384;
 /// How long to wait before looking for room in the tree again.
 const ROOM_INTERVAL: Duration = Duration::from_millis(2);
-/// A group may be held open for this fraction of the time that a commit takes, never longer than
-/// [`LONGEST_GATHER`].
-const GATHER_SHARE: u64 = 4;
-const LONGEST_GATHER: Duration = Duration::from_millis(2);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LAST_BACKOFF: Duration = Duration::from_secs(2);
 
@@ -42,17 +38,13 @@ pub(super) struct Committer {
     pub(super) mark: Mark,
     /// The last commit; `synced` is the last one that is known to be on disk.
     pub(super) last: Stamp,
-    /// How long a commit with a sync takes, smoothed.
-    pub(super) sync_us: u64,
 }
 
 impl Committer {
     /// Runs until the pipeline is closed and empty, then closes the tree.
     pub(super) fn run(mut self) {
         loop {
-            let relaxed = self.is_unsynced().then_some(RELAXED_SYNC);
-            let gather = Duration::from_micros(self.sync_us / GATHER_SHARE).min(LONGEST_GATHER);
-            match self.shared.pipeline.next(relaxed, gather) {
+            match self.shared.pipeline.next(self.is_unsynced().then_some(RELAXED_SYNC)) {
                 Next::Commit(group) => self.commit(group),
                 Next::Nothing => {
                     if let Err(failure) = guarded(|| self.sync()) {
@@ -105,12 +97,7 @@ impl Committer {
     ) -> Result<(), Failure> {
         let now_us = self.last.now_us.max(now_us);
         let stamp = Stamp { sequence: self.last.sequence + 1, now_us, ..self.last };
-        let began_us = self.shared.clock.now_us();
         tree.commit(writes, &stamp, sync).map_err(Failure::of_commit)?;
-        if sync {
-            let took_us = self.shared.clock.now_us().saturating_sub(began_us);
-            self.sync_us = (self.sync_us.saturating_mul(7).saturating_add(took_us)) / 8;
-        }
         self.last = stamp;
         self.shared.count_commit();
         if sync { self.mark_synced() } else { Ok(()) }

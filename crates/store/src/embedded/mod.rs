@@ -111,8 +111,7 @@ impl EmbeddedStore {
             path: path.clone(),
             threads: Mutex::default(),
         };
-        let committer =
-            Committer { shared: Arc::clone(&shared), directory, mark, last, sync_us: 0 };
+        let committer = Committer { shared: Arc::clone(&shared), directory, mark, last };
         let decider_shared = Arc::clone(&shared);
         let floor_us = last.now_us;
         let start = || -> io::Result<()> {

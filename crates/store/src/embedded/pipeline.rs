@@ -101,10 +101,6 @@ struct State {
     unsynced: Pending,
     in_job: bool,
     committer_waits: bool,
-    /// How many changes the group that was handed over last had.
-    handed_over_writes: usize,
-    /// The committer lets the open group grow to so many changes.
-    gathering: Option<usize>,
     closed: bool,
 }
 
@@ -187,10 +183,9 @@ impl Pipeline {
         ended
     }
 
-    /// The committer asks for work, waiting at most `wait` if that is given. If some waits already,
-    /// it is given at most `gather` to be joined by more.
-    pub(super) fn next(&self, wait: Option<Duration>, gather: Duration) -> Next {
-        let mut state = self.gathered(gather);
+    /// The committer asks for work, waiting at most `wait` if that is given.
+    pub(super) fn next(&self, wait: Option<Duration>) -> Next {
+        let mut state = self.lock();
         loop {
             if let Some(group) = state.ready.take() {
                 return Next::Commit(group);
@@ -218,27 +213,6 @@ impl Pipeline {
             }
             state.committer_waits = false;
         }
-    }
-
-    /// Lets the callers that were answered just now come back, if others are waiting: whoever misses
-    /// a group waits for a whole sync more, and two half groups cost two syncs.
-    fn gathered(&self, at_most: Duration) -> MutexGuard<'_, State> {
-        let mut state = self.lock();
-        if state.open.writes.is_empty() || at_most.is_zero() {
-            return state;
-        }
-        let everybody = state.handed_over_writes + state.open.writes.len();
-        state.gathering = Some(everybody);
-        let growing = |state: &mut State| !state.closed && !self.is_gathered(state);
-        let waited = self.work.wait_timeout_while(state, at_most, growing);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        state.gathering = None;
-        state
-    }
-
-    fn is_gathered(&self, state: &State) -> bool {
-        self.is_full(&state.open)
-            || state.gathering.is_none_or(|everybody| state.open.writes.len() >= everybody)
     }
 
     /// The committer has committed the group that it was given: the tree has its values now. Gives
@@ -311,9 +285,6 @@ impl Pipeline {
     }
 
     fn hand_over_if_waited_for(&self, state: &mut State) {
-        if state.gathering.is_some() && self.is_gathered(state) {
-            self.work.notify_one();
-        }
         if state.committer_waits && state.ready.is_none() && !state.open.is_empty() {
             state.hand_over();
             self.work.notify_one();
@@ -329,7 +300,6 @@ impl Pipeline {
 impl State {
     fn hand_over(&mut self) {
         let mut group = mem::take(&mut self.open);
-        self.handed_over_writes = group.writes.len();
         self.committing = mem::take(&mut group.pending);
         self.handed_over += 1;
         self.ready = Some(group);

@@ -57,14 +57,14 @@ fn read_job(pipeline: &Pipeline, key: &str, durability: Durability) -> (Option<S
 }
 
 fn next(pipeline: &Pipeline) -> Group {
-    match pipeline.next(WAIT, Duration::ZERO) {
+    match pipeline.next(WAIT) {
         Next::Commit(group) => group,
         Next::Nothing | Next::Closed => panic!("no group"),
     }
 }
 
 fn nothing(pipeline: &Pipeline) -> bool {
-    matches!(pipeline.next(WAIT, Duration::ZERO), Next::Nothing)
+    matches!(pipeline.next(WAIT), Next::Nothing)
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_decider_that_finds_the_group_full_waits_until_it_is_taken() {
         .unwrap();
     let (mut writes, mut jobs) = (0, 0);
     loop {
-        match pipeline.next(None, Duration::ZERO) {
+        match pipeline.next(None) {
             Next::Commit(group) => {
                 assert!(group.writes.len() <= 4);
                 writes += group.writes.len();
@@ -243,38 +243,6 @@ fn the_end_comes_after_what_is_left() {
     pipeline.close();
     assert_eq!(next(&pipeline).jobs.len(), 1);
     pipeline.committed(true);
-    assert!(matches!(pipeline.next(None, Duration::ZERO), Next::Closed));
+    assert!(matches!(pipeline.next(None), Next::Closed));
     assert!(pipeline.wait_closed(None));
-}
-
-#[test]
-fn callers_that_come_back_join_those_who_wait_and_a_lone_caller_is_not_held_up() {
-    let long = Duration::from_secs(600);
-    let pipeline = Arc::new(pipeline());
-    put_job(&pipeline, "a", "1");
-    assert_eq!(next(&pipeline).jobs.len(), 1);
-    pipeline.committed(true);
-    // Nobody else waits: who was answered and asks again goes at once.
-    let alone = pipeline.next(WAIT, long);
-    assert!(matches!(alone, Next::Nothing));
-    put_job(&pipeline, "b", "1");
-    assert_eq!(next(&pipeline).jobs.len(), 1);
-
-    put_job(&pipeline, "c", "1");
-    pipeline.committed(true);
-    let (told, answered) = std::sync::mpsc::sync_channel(1);
-    let committer = std::thread::Builder::new()
-        .spawn({
-            let pipeline = Arc::clone(&pipeline);
-            move || told.send(matches!(pipeline.next(None, long), Next::Commit(group) if group.jobs.len() == 2))
-        })
-        .unwrap();
-    // "c" waits, and the caller of "b" comes back: both are in one group.
-    while pipeline.lock().gathering.is_none() {
-        std::thread::yield_now();
-    }
-    assert!(answered.try_recv().is_err(), "the group is held open");
-    put_job(&pipeline, "d", "1");
-    assert!(answered.recv().unwrap());
-    committer.join().unwrap().unwrap();
 }
