@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use prost::Message;
 
-const CONTRACT: [&str; 1] = ["semel/v1/keys.proto"];
+const CONTRACT: [&str; 3] =
+    ["semel/v1/keys.proto", "semel/v1/retries.proto", "semel/v1/breakers.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");

@@ -67,6 +67,17 @@ pub const PAGE_MAX: u32 = 1_000;
 /// The rows of a page that names no size.
 pub const PAGE_DEFAULT: u32 = 100;
 
+/// An incarnation of a reporter, lessee or node, and a token, in bytes.
+pub const INCARNATION_BYTES: usize = 16;
+/// The longest id of a request or of a root request, in bytes.
+pub const REQUEST_ID_MAX_BYTES: usize = 64;
+/// The most dependencies of one watch.
+pub const WATCHED_MAX: usize = 256;
+/// The most outcomes of probes in one report.
+pub const PROBES_REPORTED_MAX: usize = 100;
+/// The most tokens of one lease to a client.
+pub const LEASED_TOKENS_MAX: u32 = 100_000;
+
 /// How many earlier attempts a record remembers.
 pub const HISTORY_MAX: usize = 8;
 /// How many acts of operators a record remembers.

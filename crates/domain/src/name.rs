@@ -114,6 +114,11 @@ name!(
     |text| check_name(text, NAME_MAX_BYTES)
 );
 name!(
+    /// A downstream that is called and retried, e.g. `stripe`: 1 to 128 bytes of `[A-Za-z0-9._:/-]`.
+    Dependency,
+    |text| check_name(text, NAME_MAX_BYTES)
+);
+name!(
     /// An idempotency key: 1 to 255 bytes of UTF-8, no control characters, not blank.
     Key,
     check_key

@@ -7,9 +7,11 @@
 //!
 //! - [`options`]: what a node can be told, with its defaults and bounds
 //! - [`node`]: the threads, the listener, the start and the end
+//! - [`core`]: a node without threads and sockets: its services, and the work behind them
 //! - `connection`: an accepted connection, counted until it closes
 //! - `batcher`: calls of one thread become batches of the store
 //! - `keys`: the Keys service
+//! - `reporters`: which reports were counted already
 //! - `refusal`: every error reason, its code and its details, in one place
 //! - `deadline`: what is left of a call's time
 //! - `jitter`: randomness that was handed in
@@ -26,12 +28,15 @@
 
 mod batcher;
 mod connection;
+pub mod core;
 mod deadline;
 mod jitter;
 mod keys;
 pub mod node;
 pub mod options;
 mod refusal;
+mod reporters;
 
+pub use crate::core::{Core, Lane};
 pub use node::{Node, StartError};
 pub use options::{KeyOptions, NodeOptions, OptionsError};

@@ -23,8 +23,8 @@ use tonic_health::server::HealthReporter;
 
 use crate::batcher::Batcher;
 use crate::connection::Connection;
-use crate::jitter::Jitter;
-use crate::keys::{Engine, KeyTransition, KeysService, ReplayCache, Sweeper, WaiterCounts};
+use crate::core::{Core, Lane};
+use crate::keys::{KeyTransition, KeysService};
 use crate::options::{MESSAGE_MAX_BYTES, NodeOptions, OptionsError};
 
 /// Connections that a serving thread may have waiting to be taken over.
@@ -81,29 +81,20 @@ impl Node {
         seed: u64,
         options: NodeOptions,
     ) -> Result<Self, StartError> {
-        options.check()?;
-        let address = options.listen;
+        let core = Core::new(store, clock, seed, options)?;
+        let address = core.options.listen;
         let (listener, local_addr) =
             listen(address).map_err(|source| StartError::Listen { address, source })?;
         let (reporter, health) = tonic_health::server::health_reporter();
-        let closing = CancellationToken::new();
-        let serving = Serving {
-            cache: Arc::new(ReplayCache::new(options.keys.replay_cache_bytes)),
-            waiters: Arc::new(WaiterCounts::new(&options.keys)),
-            store,
-            clock,
-            seed,
-            options: Arc::new(options),
-            closing: closing.clone(),
-        };
+        let closing = core.closing.clone();
+        let serving = Serving { core };
         let mut node = Self { local_addr, closing, threads: Vec::new() };
         let mut handovers = Vec::new();
-        for index in 0..serving.options.serving_threads {
+        for index in 0..serving.core.options.serving_threads {
             let (handover, connections) = mpsc::channel(HANDOVER_MAX);
             handovers.push(handover);
-            let batcher =
-                Batcher::new(Arc::clone(&serving.clock), serving.options.queued_calls_max);
-            let router = serving.router(index, Arc::clone(&batcher), health.clone())?;
+            let Lane { keys, batcher } = serving.core.lane(index);
+            let router = router(keys, health.clone())?;
             let serving = serving.clone();
             node.spawn(format!("semel-serve-{index}"), move || {
                 serving.serve(router, batcher, connections)
@@ -170,59 +161,41 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 /// A connection on its way to the thread that will serve it.
 type Handover = (TcpStream, OwnedSemaphorePermit);
 
-/// What the threads of a node share.
+/// The services of one serving thread.
+fn router<S: Store>(
+    keys: KeysService<S>,
+    health: HealthServer<impl Health>,
+) -> Result<Router, StartError> {
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(semel_proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let unusable =
+        |error: tonic_reflection::server::Error| StartError::Reflection(error.to_string());
+    Ok(Server::builder()
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .add_service(KeysServer::new(keys).max_decoding_message_size(MESSAGE_MAX_BYTES))
+        .add_service(health)
+        // Generic clients ask in either version.
+        .add_service(reflection().build_v1().map_err(unusable)?)
+        .add_service(reflection().build_v1alpha().map_err(unusable)?))
+}
+
+/// A node's core on its threads.
 struct Serving<S> {
-    store: Arc<S>,
-    clock: Arc<dyn Clock>,
-    seed: u64,
-    options: Arc<NodeOptions>,
-    cache: Arc<ReplayCache>,
-    waiters: Arc<WaiterCounts>,
-    closing: CancellationToken,
+    core: Core<S>,
 }
 
 impl<S> Clone for Serving<S> {
     fn clone(&self) -> Self {
-        Self {
-            store: Arc::clone(&self.store),
-            clock: Arc::clone(&self.clock),
-            seed: self.seed,
-            options: Arc::clone(&self.options),
-            cache: Arc::clone(&self.cache),
-            waiters: Arc::clone(&self.waiters),
-            closing: self.closing.clone(),
-        }
+        Self { core: self.core.clone() }
     }
 }
 
 impl<S: Store> Serving<S> {
-    /// The services of one serving thread.
-    fn router(
-        &self,
-        index: usize,
-        batcher: Arc<Batcher<KeyTransition>>,
-        health: HealthServer<impl Health>,
-    ) -> Result<Router, StartError> {
-        let keys = KeysServer::new(self.keys_service(index, batcher))
-            .max_decoding_message_size(MESSAGE_MAX_BYTES);
-        let reflection = || {
-            tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(semel_proto::DESCRIPTORS)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        };
-        let unusable =
-            |error: tonic_reflection::server::Error| StartError::Reflection(error.to_string());
-        Ok(Server::builder()
-            .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
-            .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
-            .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-            .add_service(keys)
-            .add_service(health)
-            // Generic clients ask in either version.
-            .add_service(reflection().build_v1().map_err(unusable)?)
-            .add_service(reflection().build_v1alpha().map_err(unusable)?))
-    }
-
     /// One serving thread: its connections, and the batches of their calls.
     async fn serve(
         self,
@@ -232,7 +205,7 @@ impl<S: Store> Serving<S> {
     ) {
         let server = router.serve_with_incoming_shutdown(
             ReceiverStream::new(connections).map(take_over),
-            self.closing.cancelled(),
+            self.core.closing.cancelled(),
         );
         let drained = CancellationToken::new();
         let serving = async {
@@ -242,34 +215,17 @@ impl<S: Store> Serving<S> {
             drained.cancel();
         };
         let work = async {
-            tokio::join!(serving, batcher.drive(&*self.store, &drained));
+            tokio::join!(serving, batcher.drive(&*self.core.store, &drained));
         };
         // The grace bounds the store's work as well: a store that hangs must not keep the node.
         let overdue = async {
-            self.closing.cancelled().await;
-            tokio::time::sleep(self.options.grace).await;
+            self.core.closing.cancelled().await;
+            tokio::time::sleep(self.core.options.grace).await;
         };
         tokio::select! {
             () = work => {}
             () = overdue => tracing::warn!("calls were still in flight when the grace ended"),
         }
-    }
-
-    fn keys_service(&self, index: usize, batcher: Arc<Batcher<KeyTransition>>) -> KeysService<S> {
-        let engine = Engine {
-            store: Arc::clone(&self.store),
-            batcher,
-            clock: Arc::clone(&self.clock),
-            waiters: Arc::clone(&self.waiters),
-            closing: self.closing.clone(),
-        };
-        let seed = self.seed.wrapping_add(u64::try_from(index).unwrap_or_default());
-        KeysService::new(
-            engine,
-            Arc::clone(&self.cache),
-            Arc::new(self.options.keys.clone()),
-            Jitter::new(seed),
-        )
     }
 
     /// The control thread: accepts, hands out, sweeps, and says how the node is.
@@ -279,18 +235,13 @@ impl<S: Store> Serving<S> {
         handovers: Vec<mpsc::Sender<Handover>>,
         reporter: HealthReporter,
     ) {
-        let sweeper = Sweeper {
-            store: Arc::clone(&self.store),
-            clock: Arc::clone(&self.clock),
-            interval: self.options.keys.sweep_interval,
-        };
-        let sweeping = async {
+        let background = async {
             let report = async |healthy: bool| set_health(&reporter, healthy).await;
             report(true).await;
-            self.closing.run_until_cancelled(sweeper.run(report)).await;
+            self.core.background(report).await;
             withdraw_health(reporter.clone()).await;
         };
-        tokio::join!(sweeping, self.accept(listener, handovers));
+        tokio::join!(background, self.accept(listener, handovers));
     }
 
     /// Accepts until the node closes. Serving threads take turns, so that a few connections are
@@ -300,11 +251,11 @@ impl<S: Store> Serving<S> {
             Ok(listener) => listener,
             Err(error) => {
                 tracing::error!(%error, "can't accept connections");
-                self.closing.cancel();
+                self.core.closing.cancel();
                 return;
             }
         };
-        let places = Arc::new(Semaphore::new(self.options.connections_max));
+        let places = Arc::new(Semaphore::new(self.core.options.connections_max));
         for handover in handovers.iter().cycle() {
             let accepted = async {
                 let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
@@ -313,16 +264,16 @@ impl<S: Store> Serving<S> {
                 Ok::<_, io::Error>((stream.into_std()?, place))
             };
             let accepted = tokio::select! {
-                () = self.closing.cancelled() => return,
+                () = self.core.closing.cancelled() => return,
                 accepted = accepted => accepted,
             };
             match accepted {
                 Ok(accepted) => {
                     if handover.send(accepted).await.is_err() {
-                        if !self.closing.is_cancelled() {
+                        if !self.core.closing.is_cancelled() {
                             // Half a node would look healthy: better none, and health says so.
                             tracing::error!("a serving thread is gone: the node closes");
-                            self.closing.cancel();
+                            self.core.closing.cancel();
                         }
                         return;
                     }

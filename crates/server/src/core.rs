@@ -1,0 +1,135 @@
+//! A node without threads and sockets: its services, and the work behind them.
+//!
+//! [`crate::Node`] puts it on threads behind a listener; a simulation calls it directly, in virtual
+//! time. Both run the same code from the request message to the reply message.
+
+use std::sync::Arc;
+
+use semel_proto::v1::keys_server::Keys;
+use semel_store::{Clock, Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::batcher::Batcher;
+use crate::jitter::Jitter;
+use crate::keys::{Engine, KeyTransition, KeysService, ReplayCache, Sweeper, WaiterCounts};
+use crate::options::{NodeOptions, OptionsError};
+
+/// What all lanes of a node share.
+pub struct Core<S> {
+    pub(crate) store: Arc<S>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) options: Arc<NodeOptions>,
+    pub(crate) closing: CancellationToken,
+    seed: u64,
+    cache: Arc<ReplayCache>,
+    waiters: Arc<WaiterCounts>,
+}
+
+impl<S> Clone for Core<S> {
+    fn clone(&self) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            options: Arc::clone(&self.options),
+            closing: self.closing.clone(),
+            seed: self.seed,
+            cache: Arc::clone(&self.cache),
+            waiters: Arc::clone(&self.waiters),
+        }
+    }
+}
+
+impl<S> std::fmt::Debug for Core<S> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Core").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// The services of one serving thread, and the batches of their calls.
+pub struct Lane<S> {
+    pub(crate) keys: KeysService<S>,
+    pub(crate) batcher: Arc<Batcher<KeyTransition>>,
+}
+
+impl<S> std::fmt::Debug for Lane<S> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Lane").finish_non_exhaustive()
+    }
+}
+
+impl<S: Store> Core<S> {
+    /// A node over `store`. `seed` feeds its randomness: jitter, and the ids that it makes. Nothing
+    /// runs until its lanes and its background are driven.
+    ///
+    /// # Errors
+    ///
+    /// An option that is out of its bounds.
+    pub fn new(
+        store: Arc<S>,
+        clock: Arc<dyn Clock>,
+        seed: u64,
+        options: NodeOptions,
+    ) -> Result<Self, OptionsError> {
+        options.check()?;
+        Ok(Self {
+            cache: Arc::new(ReplayCache::new(options.keys.replay_cache_bytes)),
+            waiters: Arc::new(WaiterCounts::new(&options.keys)),
+            closing: CancellationToken::new(),
+            options: Arc::new(options),
+            store,
+            clock,
+            seed,
+        })
+    }
+
+    /// Cancelled to end the node: whatever waits is then sent away.
+    #[must_use]
+    pub const fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+
+    /// The services of one more serving thread.
+    #[must_use]
+    pub fn lane(&self, index: usize) -> Lane<S> {
+        let batcher = Batcher::new(Arc::clone(&self.clock), self.options.queued_calls_max);
+        let engine = Engine {
+            store: Arc::clone(&self.store),
+            batcher: Arc::clone(&batcher),
+            clock: Arc::clone(&self.clock),
+            waiters: Arc::clone(&self.waiters),
+            closing: self.closing.clone(),
+        };
+        let seed = self.seed.wrapping_add(u64::try_from(index).unwrap_or_default());
+        let keys = KeysService::new(
+            engine,
+            Arc::clone(&self.cache),
+            Arc::new(self.options.keys.clone()),
+            Jitter::new(seed),
+        );
+        Lane { keys, batcher }
+    }
+
+    /// The node's work in the background, until it closes: sweeping. Calls `report` with whether the
+    /// store answers, whenever that is found out.
+    pub async fn background(&self, report: impl AsyncFnMut(bool)) {
+        let sweeper = Sweeper {
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            interval: self.options.keys.sweep_interval,
+        };
+        self.closing.run_until_cancelled(sweeper.run(report)).await;
+    }
+}
+
+impl<S: Store> Lane<S> {
+    /// The Keys service.
+    #[must_use]
+    pub const fn keys(&self) -> &impl Keys {
+        &self.keys
+    }
+
+    /// Carries the calls of this lane to `store` until `drained`, then what is still queued.
+    pub async fn drive(&self, store: &S, drained: &CancellationToken) {
+        self.batcher.drive(store, drained).await;
+    }
+}
