@@ -18,6 +18,8 @@ use crate::oracle::keys::Span;
 use crate::random::Random;
 use crate::world::World;
 
+pub(crate) mod breakers;
+pub(crate) mod budgets;
 pub(crate) mod keys;
 
 /// The tenant of every load.
@@ -121,4 +123,10 @@ pub(crate) fn wire(duration: Duration) -> prost_types::Duration {
 pub(crate) fn micros(wire: Option<&prost_types::Duration>) -> u64 {
     let duration = wire.and_then(|wire| Duration::try_from(*wire).ok()).unwrap_or_default();
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A refusal of the simulation's own: try again.
+pub(crate) fn unavailable(why: &str) -> Status {
+    let info = tonic_types::ErrorDetails::with_error_info("STORE_UNAVAILABLE", "semel.v1", []);
+    Status::with_error_details(tonic::Code::Unavailable, why, info)
 }

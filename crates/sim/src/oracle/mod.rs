@@ -9,4 +9,6 @@
 //!
 //! - `keys`, `budgets`, `breakers`: one for each service
 
+pub(crate) mod breakers;
+pub(crate) mod budgets;
 pub(crate) mod keys;
