@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use semel_domain::Change;
-use semel_domain::budget::share::{Charge, Price};
 use semel_domain::budget::{
-    Command, Incarnation, Outcome, Policy, Record, ReplacePolicy, Share, Sync, SyncOutcome, decide,
+    Charge, Command, Handing, Incarnation, Outcome, Policy, Price, Record, ReplacePolicy, Share,
+    Sync, SyncOutcome, decide,
 };
 use semel_domain::time::Timestamp;
 
@@ -140,7 +140,7 @@ impl World {
             }
             Some(_) => return,
             None if state.share.sync_at(&policy, now).is_some_and(|at| at <= now) => {
-                let sync = state.share.begin_sync(&policy, 1_000, false, now);
+                let sync = state.share.begin_sync(&policy, 1_000, Handing::Surplus, now);
                 state.waiting = Some((sync.clone(), 1, self.now_us + 100_000));
                 sync
             }

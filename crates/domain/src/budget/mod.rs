@@ -44,7 +44,7 @@ pub use policy::{
     Backoff, Costs, DepositOn, Enforcement, FailMode, Policy, SetPolicy, TOKEN_MILLI,
 };
 pub use record::{Granted, Incarnation, Member, Record, Slice};
-pub use share::Share;
+pub use share::{Charge, Handing, Price, Share};
 
 use crate::Change;
 use crate::time::Timestamp;

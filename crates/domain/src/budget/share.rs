@@ -73,6 +73,17 @@ pub struct Price {
     pub admitted_per_mille: u32,
 }
 
+/// What a sync hands over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handing {
+    /// What is not likely to be needed here.
+    Surplus,
+    /// Nothing: the store may be away, and what is on its way to it helps nobody.
+    Nothing,
+    /// Everything, and slices as well: the node closes.
+    All,
+}
+
 /// A slice in this node's hands.
 #[derive(Clone, Debug)]
 struct Held {
@@ -250,6 +261,12 @@ impl Share {
         now < self.dry_until && (self.dry_for_high || !self.demand.unmet_high)
     }
 
+    /// When it was last used: deposited into, or asked.
+    #[must_use]
+    pub const fn used_at(&self) -> Timestamp {
+        self.used_at
+    }
+
     /// Whether a sync is under way.
     #[must_use]
     pub const fn is_syncing(&self) -> bool {
@@ -271,14 +288,15 @@ impl Share {
     }
 
     /// Composes the next sync: settles what was spent, gives back what will not be needed, hands over
-    /// what is left over, and asks ahead. `closing`: gives everything away and asks for nothing.
+    /// what is left over, and asks ahead, unless it hands everything over.
     pub fn begin_sync(
         &mut self,
         policy: &Policy,
         admitted_per_mille: u32,
-        closing: bool,
+        handing: Handing,
         now: Timestamp,
     ) -> Sync {
+        let closing = handing == Handing::All;
         let (unmet_milli, high) = (self.demand.unmet_milli, self.demand.unmet_high);
         let asks = !closing && !self.is_dry(now);
         self.demand.close(now);
@@ -288,7 +306,7 @@ impl Share {
         let sync = Sync {
             node: self.node,
             seq: self.next_seq,
-            deposits: self.hand_over(closing, now),
+            deposits: self.hand_over(handing, now),
             settled,
             want_milli,
             high,
@@ -389,11 +407,17 @@ impl Share {
 
     /// Moves what is not likely to be needed here to the store, by slots of its time: of the earliest
     /// that they can have been.
-    fn hand_over(&mut self, closing: bool, now: Timestamp) -> Vec<Amount> {
-        let due = closing || now.since(self.handed_over_at) >= HANDOVER_INTERVAL;
-        let Some(epoch) = self.store_epoch.filter(|_| due) else { return Vec::new() };
+    fn hand_over(&mut self, handing: Handing, now: Timestamp) -> Vec<Amount> {
+        let kept = match handing {
+            Handing::Nothing => return Vec::new(),
+            Handing::All => 0,
+            Handing::Surplus if now.since(self.handed_over_at) < HANDOVER_INTERVAL => {
+                return Vec::new();
+            }
+            Handing::Surplus => self.demand.per_second_milli.saturating_mul(KEPT_S),
+        };
+        let Some(epoch) = self.store_epoch else { return Vec::new() };
         self.handed_over_at = now;
-        let kept = if closing { 0 } else { self.demand.per_second_milli.saturating_mul(KEPT_S) };
         let own = self.ledger.deposited_milli().saturating_sub(self.ledger.spent_milli());
         let moved = self.ledger.move_out(own.saturating_sub(kept));
         let in_store = |amount: Amount| {

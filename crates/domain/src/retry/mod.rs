@@ -20,5 +20,5 @@ pub use backoff::{BackoffStrategy, delay};
 pub use failure::{FailureKind, WorkDone};
 pub use token::Token;
 pub use verdict::{
-    AttemptKind, Breaker, Denial, Failure, Plan, Question, Root, Verdict, decide, judge,
+    AttemptKind, Breaker, Denial, Failure, Plan, Question, Root, Verdict, decide, judge, plan,
 };

@@ -182,7 +182,9 @@ pub fn judge(
     Ok(plan)
 }
 
-fn plan(question: &Question<'_>, policy: &Policy, roll: u64) -> Plan {
+/// The wait and the cost of a retry, whether or not it may be made.
+#[must_use]
+pub fn plan(question: &Question<'_>, policy: &Policy, roll: u64) -> Plan {
     match question.kind {
         AttemptKind::Retry(failure) => Plan {
             delay: delay(&policy.backoff, &failure, question.attempt, roll),

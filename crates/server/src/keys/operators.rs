@@ -9,13 +9,14 @@ use semel_domain::time::Timestamp;
 use semel_proto::v1;
 use semel_store::{Page, Scan, Space, Store};
 
-use super::engine::{Call, refuse};
+use super::engine::Call;
 use super::service::{KeysService, mixed_up};
 use super::{parse, reply};
 use crate::audit::audit;
 use crate::deadline::Deadline;
 use crate::pages::{next_token, page_size, resume_after};
 use crate::refusal::{Reason, Refusal};
+use crate::settle::refuse;
 use crate::wire::tenant;
 
 /// Rows that one page may look through. A filter that fits few of them gives short pages.
