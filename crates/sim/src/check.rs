@@ -8,14 +8,17 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use semel_server::OptionsError;
 use serde::Serialize;
 
 use crate::cluster::Cluster;
+use crate::load::budgets::BudgetsCaller;
 use crate::load::keys::KeysCaller;
 use crate::load::{self, Caller};
 use crate::log::{Promise, Record};
 use crate::network::LATEST;
 use crate::oracle;
+use crate::plant::Plant;
 use crate::random::Random;
 use crate::storm::Storm;
 use crate::world::{World, play};
@@ -25,57 +28,106 @@ const STORM: Duration = Duration::from_secs(12);
 /// How long callers go on after that, until the last is asked for.
 const CALM: Duration = Duration::from_secs(8);
 /// Callers of the Keys service.
-const KEYS_CALLERS: usize = 5;
+const KEYS_CALLERS: usize = 4;
+/// Callers of the Retries service.
+const BUDGETS_CALLERS: usize = 4;
+/// Callers of the Breakers service, and of those who watch.
+const BREAKERS_CALLERS: usize = 3;
+const WATCHERS: usize = 2;
 
-/// Plays one seed.
+/// Plays one seed, with a bug planted or none.
 ///
 /// # Errors
 ///
 /// The runtime could not be made.
-pub fn play_seed(seed: u64) -> io::Result<Record> {
+pub fn play_seed(seed: u64, plant: Option<Plant>) -> io::Result<Record> {
     play(async |world| {
         let log = world.log.clone();
-        scene(world, seed).await;
+        match Scene::new(world, seed, plant) {
+            Ok(scene) => scene.play().await,
+            Err(error) => log.violated(Promise::Sound, error.to_string()),
+        }
         log.record()
     })
 }
 
-async fn scene(world: World, seed: u64) {
-    let mut random = Random::new(seed);
-    let nodes = usize::try_from(random.between(3, 5)).unwrap_or(3);
-    let cluster = match Cluster::start(&world, nodes, random.fork()) {
-        Ok(cluster) => cluster,
-        Err(error) => return world.log.violated(Promise::Sound, error.to_string()),
-    };
-    let mut callers = 0;
-    let mut caller = || {
-        callers += 1;
+/// A cluster in a storm, and those who call it.
+struct Scene {
+    world: World,
+    cluster: Cluster,
+    random: Random,
+    plant: Option<Plant>,
+    callers: usize,
+}
+
+impl Scene {
+    fn new(world: World, seed: u64, plant: Option<Plant>) -> Result<Self, OptionsError> {
+        let mut random = Random::new(seed);
+        let nodes = usize::try_from(random.between(3, 5)).unwrap_or(3);
+        let amnesia = Plant::amnesia(plant);
+        let cluster = Cluster::start_with(&world, nodes, amnesia.as_ref(), &mut random)?;
+        Ok(Self { world, cluster, random, plant, callers: 0 })
+    }
+
+    fn caller(&mut self) -> Caller {
+        self.callers += 1;
         Caller {
-            number: callers - 1,
-            world: world.clone(),
-            cluster: cluster.clone(),
-            random: random.fork(),
+            number: self.callers - 1,
+            world: self.world.clone(),
+            cluster: self.cluster.clone(),
+            random: self.random.fork(),
         }
-    };
-    let keys = Rc::new(RefCell::new(oracle::keys::Keys::new(world.log.clone())));
-    for _ in 0..KEYS_CALLERS {
-        world.tasks.spawn(KeysCaller { caller: caller(), oracle: Rc::clone(&keys) }.work());
     }
-    let mut last = caller();
-    let storm = Storm::new(&world, &cluster, callers, random.fork());
-    storm.rage(STORM).await;
-    // What the storm has begun, ends within the time of the latest message.
-    tokio::time::sleep(LATEST).await;
-    if let Err(error) = cluster.heal() {
-        world.log.violated(Promise::Sound, error.to_string());
+
+    async fn play(mut self) {
+        let mut first = self.caller();
+        self.call_keys();
+        let budgets = self.call_budgets(&mut first).await;
+        let storm = Storm::new(&self.world, &self.cluster, self.callers, self.random.fork());
+        storm.rage(STORM).await;
+        // What the storm has begun, ends within the time of the latest message.
+        tokio::time::sleep(LATEST).await;
+        if let Err(error) = self.cluster.heal() {
+            self.world.log.violated(Promise::Sound, error.to_string());
+        }
+        self.world.log.note(format_args!("all is healed"));
+        load::keys::expect_answers(&mut first).await;
+        for of in load::budgets::DEPENDENCIES {
+            load::budgets::expect_answers(&mut first, of).await;
+        }
+        self.world.time.until(STORM + CALM).await;
+        for node in &*self.cluster.nodes {
+            node.inspect();
+        }
+        self.world.tasks.reap();
+        budgets.borrow().judge();
     }
-    world.log.note(format_args!("all is healed"));
-    load::keys::expect_answers(&mut last).await;
-    world.time.until(STORM + CALM).await;
-    for node in &*cluster.nodes {
-        node.inspect();
+
+    fn call_keys(&mut self) {
+        let oracle = Rc::new(RefCell::new(oracle::keys::Keys::new(self.world.log.clone())));
+        for _ in 0..KEYS_CALLERS {
+            let caller = KeysCaller { caller: self.caller(), oracle: Rc::clone(&oracle) };
+            self.world.tasks.spawn(caller.work());
+        }
     }
-    world.tasks.reap();
+
+    async fn call_budgets(&mut self, first: &mut Caller) -> Rc<RefCell<oracle::budgets::Budgets>> {
+        let mut budgets = oracle::budgets::Budgets::new(self.world.log.clone());
+        let mut terms = Vec::new();
+        for of in load::budgets::DEPENDENCIES {
+            let of_this = load::budgets::terms(&mut self.random);
+            load::budgets::set_policy(first, of, &of_this).await;
+            budgets.set(of, of_this);
+            terms.push((of, of_this));
+        }
+        let budgets = Rc::new(RefCell::new(budgets));
+        for _ in 0..BUDGETS_CALLERS {
+            let (caller, oracle) = (self.caller(), Rc::clone(&budgets));
+            let caller = BudgetsCaller::new(caller, oracle, &terms, self.plant);
+            self.world.tasks.spawn(caller.work());
+        }
+        budgets
+    }
 }
 
 /// What came of many seeds.
@@ -102,6 +154,7 @@ pub fn check(
     first: u64,
     seeds: u64,
     threads: usize,
+    plant: Option<Plant>,
     progress: impl Fn(u64) + Sync,
 ) -> io::Result<Checked> {
     let next = AtomicU64::new(0);
@@ -113,7 +166,7 @@ pub fn check(
                 return Ok(());
             }
             let seed = first.wrapping_add(offset);
-            let record = play_seed(seed)?;
+            let record = play_seed(seed, plant)?;
             let done = checked.lock().unwrap_or_else(PoisonError::into_inner).add(seed, record);
             progress(done);
         }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_server::options::RetryOptions;
 use semel_server::{KeyOptions, NodeOptions, OptionsError};
 use semel_store::memory::{MemoryStore, Odds};
 
@@ -88,5 +89,10 @@ fn options() -> NodeOptions {
         sweep_interval: Duration::from_secs(2),
         ..KeyOptions::default()
     };
-    NodeOptions { serving_threads: 1, keys, ..NodeOptions::default() }
+    let retries = RetryOptions {
+        recent_tokens_max: 20_000,
+        recent_roots_max: 1_000,
+        ..RetryOptions::default()
+    };
+    NodeOptions { serving_threads: 1, keys, retries, ..NodeOptions::default() }
 }

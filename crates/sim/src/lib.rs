@@ -8,7 +8,8 @@
 //! # Layout
 //!
 //! - `check`: many seeds; `storm`: what goes wrong in them
-//! - `load`: what callers do; `oracle`: what they may be told
+//! - `load`: what callers do; `oracle`: what they may be told; `plant`: bugs that must be caught
+//! - [`scenario`]: experiments with a known answer
 //! - `cluster`, `node`, `network`, `store`: what the world is made of
 //! - `world`, `time`, `random`, `log`, `pause`: how it runs
 //!
@@ -24,11 +25,14 @@ mod network;
 mod node;
 mod oracle;
 mod pause;
+mod plant;
 mod random;
+pub mod scenario;
 mod store;
 mod storm;
 mod time;
 mod world;
 
 pub use check::{Checked, check, play_seed};
+pub use plant::Plant;
 pub use log::{Promise, Record, Violation};

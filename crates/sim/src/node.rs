@@ -195,6 +195,8 @@ impl Life {
         }));
         self.tasks.spawn(self.pause.part(async move { services.drive(&store, &drained).await }));
         let core = self.core.clone();
-        self.tasks.spawn(self.pause.part(async move { core.background(async |_| {}).await }));
+        self.tasks.spawn(self.pause.part(async move { core.sweep(async |_| {}).await }));
+        let core = self.core.clone();
+        self.tasks.spawn(self.pause.part(async move { core.keep().await }));
     }
 }

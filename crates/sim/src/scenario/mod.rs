@@ -26,7 +26,6 @@ use crate::world::World;
 pub mod fleet;
 pub mod layers;
 pub mod plot;
-pub mod retry_storm;
 pub mod total_outage;
 
 /// The dependency of every experiment.
@@ -77,6 +76,7 @@ impl Stage {
         answer.map(drop).map_err(io::Error::other)
     }
 
+    #[cfg(any())]
     async fn set_breaker_policy(&mut self, policy: v1::BreakerPolicy) -> io::Result<()> {
         let sent = v1::SetBreakerPolicyRequest {
             tenant: TENANT.to_owned(),
