@@ -12,6 +12,9 @@
 //! - [`fingerprint`]: what a key stands for
 //! - [`response`]: the stored answer of a piece of work
 //! - [`codec`]: the primitives of the stored encoding
+//! - [`downstream`]: a tenant's dependency, what budgets and breakers belong to
+//! - [`budget`]: retry budgets: their bound, their records, what a node holds of them
+//! - [`retry`]: whether a request may be sent again, and when
 //! - [`keys`]: idempotency keys: the record, its commands, its rules, its encoding and its index
 //!
 //! # Invariants
@@ -27,12 +30,15 @@
 //! It parses no wire message, compresses nothing, and holds no policy of its own: what an
 //! operation's policy says arrives inside the command.
 
+pub mod budget;
 pub mod codec;
+pub mod downstream;
 pub mod fingerprint;
 pub mod keys;
 pub mod limits;
 pub mod name;
 pub mod response;
+pub mod retry;
 pub mod time;
 
 /// What a rule asks to be done with the record that it was shown.

@@ -5,7 +5,11 @@
 
 use std::sync::Arc;
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use semel_domain::budget::Incarnation;
 use semel_proto::v1::keys_server::Keys;
+use semel_proto::v1::retries_server::Retries;
 use semel_store::{Clock, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +17,7 @@ use crate::batcher::Batcher;
 use crate::jitter::Jitter;
 use crate::keys::{Engine, KeyTransition, KeysService, ReplayCache, Sweeper, WaiterCounts};
 use crate::options::{NodeOptions, OptionsError};
+use crate::retries::{Budgets, Gates, Keeper, RetriesService};
 
 /// What all lanes of a node share.
 pub struct Core<S> {
@@ -23,6 +28,8 @@ pub struct Core<S> {
     seed: u64,
     cache: Arc<ReplayCache>,
     waiters: Arc<WaiterCounts>,
+    budgets: Arc<Budgets>,
+    gates: Arc<Gates<S>>,
 }
 
 impl<S> Clone for Core<S> {
@@ -35,6 +42,8 @@ impl<S> Clone for Core<S> {
             seed: self.seed,
             cache: Arc::clone(&self.cache),
             waiters: Arc::clone(&self.waiters),
+            budgets: Arc::clone(&self.budgets),
+            gates: Arc::clone(&self.gates),
         }
     }
 }
@@ -48,6 +57,7 @@ impl<S> std::fmt::Debug for Core<S> {
 /// The services of one serving thread, and the batches of their calls.
 pub struct Lane<S> {
     pub(crate) keys: KeysService<S>,
+    pub(crate) retries: RetriesService<S>,
     pub(crate) batcher: Arc<Batcher<KeyTransition>>,
 }
 
@@ -71,7 +81,10 @@ impl<S: Store> Core<S> {
         options: NodeOptions,
     ) -> Result<Self, OptionsError> {
         options.check()?;
+        let node = incarnation(seed);
         Ok(Self {
+            budgets: Arc::new(Budgets::new(node, Arc::clone(&clock), &options.retries)),
+            gates: Arc::new(Gates::new()),
             cache: Arc::new(ReplayCache::new(options.keys.replay_cache_bytes)),
             waiters: Arc::new(WaiterCounts::new(&options.keys)),
             closing: CancellationToken::new(),
@@ -106,18 +119,35 @@ impl<S: Store> Core<S> {
             Arc::new(self.options.keys.clone()),
             Jitter::new(seed),
         );
-        Lane { keys, batcher }
+        let retries = RetriesService::new(
+            Arc::clone(&self.store),
+            Arc::clone(&self.budgets),
+            Arc::clone(&self.gates),
+            Jitter::new(seed.rotate_left(32)),
+        );
+        Lane { keys, retries, batcher }
     }
 
-    /// The node's work in the background, until it closes: sweeping. Calls `report` with whether the
-    /// store answers, whenever that is found out.
-    pub async fn background(&self, report: impl AsyncFnMut(bool)) {
+    /// Sweeps until the node closes. Calls `report` with whether the store answers, whenever that is found
+    /// out.
+    pub async fn sweep(&self, report: impl AsyncFnMut(bool)) {
         let sweeper = Sweeper {
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
             interval: self.options.keys.sweep_interval,
         };
         self.closing.run_until_cancelled(sweeper.run(report)).await;
+    }
+
+    /// Keeps this node's parts of what the fleet shares in step with the store, until the node closes and
+    /// has given back what it held.
+    pub async fn keep(&self) {
+        let keeper = Keeper {
+            budgets: Arc::clone(&self.budgets),
+            gates: Arc::clone(&self.gates),
+            store: Arc::clone(&self.store),
+        };
+        keeper.run(&self.closing).await;
     }
 }
 
@@ -128,8 +158,19 @@ impl<S: Store> Lane<S> {
         &self.keys
     }
 
+    /// The Retries service.
+    #[must_use]
+    pub const fn retries(&self) -> &impl Retries {
+        &self.retries
+    }
+
     /// Carries the calls of this lane to `store` until `drained`, then what is still queued.
     pub async fn drive(&self, store: &S, drained: &CancellationToken) {
         self.batcher.drive(store, drained).await;
     }
+}
+
+/// The name of a node from this start to its end.
+fn incarnation(seed: u64) -> Incarnation {
+    Incarnation(StdRng::seed_from_u64(seed).random())
 }

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use semel_store::Clock;
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
+use tonic::{Response, Status};
+
+use crate::refusal::Refusal;
 
 /// The response metadata that says what was left of the call's deadline, in milliseconds.
 pub(crate) const REMAINING_HEADER: &str = "semel-remaining-ms";
@@ -31,8 +34,28 @@ impl Deadline {
         self.0.map(|end_us| Duration::from_micros(end_us.saturating_sub(clock.now_us())))
     }
 
+    /// Makes a result the answer of a call, with what is left noted on it.
+    pub(crate) fn answer<T>(
+        self,
+        result: Result<T, Refusal>,
+        clock: &dyn Clock,
+    ) -> Result<Response<T>, Status> {
+        match result {
+            Ok(reply) => {
+                let mut response = Response::new(reply);
+                self.note(response.metadata_mut(), clock);
+                Ok(response)
+            }
+            Err(refusal) => {
+                let mut status = Status::from(refusal);
+                self.note(status.metadata_mut(), clock);
+                Err(status)
+            }
+        }
+    }
+
     /// Notes in a reply's metadata what is left.
-    pub(crate) fn note(self, metadata: &mut MetadataMap, clock: &dyn Clock) {
+    fn note(self, metadata: &mut MetadataMap, clock: &dyn Clock) {
         if let Some(left) = self.left(clock) {
             let value =
                 AsciiMetadataValue::from(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));

@@ -14,6 +14,11 @@ impl Jitter {
         Self(Mutex::new(SmallRng::seed_from_u64(seed)))
     }
 
+    /// Any number, each as likely.
+    pub(crate) fn roll(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).random()
+    }
+
     /// A duration in (half of `most`, `most`].
     pub(crate) fn upper_half(&self, most: Duration) -> Duration {
         let mut generator = self.0.lock().unwrap_or_else(PoisonError::into_inner);

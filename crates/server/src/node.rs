@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use semel_proto::v1::keys_server::KeysServer;
+use semel_proto::v1::retries_server::RetriesServer;
 use semel_store::{Clock, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::StreamExt;
@@ -26,6 +27,7 @@ use crate::connection::Connection;
 use crate::core::{Core, Lane};
 use crate::keys::{KeyTransition, KeysService};
 use crate::options::{MESSAGE_MAX_BYTES, NodeOptions, OptionsError};
+use crate::retries::RetriesService;
 
 /// Connections that a serving thread may have waiting to be taken over.
 const HANDOVER_MAX: usize = 64;
@@ -93,8 +95,8 @@ impl Node {
         for index in 0..serving.core.options.serving_threads {
             let (handover, connections) = mpsc::channel(HANDOVER_MAX);
             handovers.push(handover);
-            let Lane { keys, batcher } = serving.core.lane(index);
-            let router = router(keys, health.clone())?;
+            let Lane { keys, retries, batcher } = serving.core.lane(index);
+            let router = router(keys, retries, health.clone())?;
             let serving = serving.clone();
             node.spawn(format!("semel-serve-{index}"), move || {
                 serving.serve(router, batcher, connections)
@@ -164,6 +166,7 @@ type Handover = (TcpStream, OwnedSemaphorePermit);
 /// The services of one serving thread.
 fn router<S: Store>(
     keys: KeysService<S>,
+    retries: RetriesService<S>,
     health: HealthServer<impl Health>,
 ) -> Result<Router, StartError> {
     let reflection = || {
@@ -178,6 +181,7 @@ fn router<S: Store>(
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_service(KeysServer::new(keys).max_decoding_message_size(MESSAGE_MAX_BYTES))
+        .add_service(RetriesServer::new(retries).max_decoding_message_size(MESSAGE_MAX_BYTES))
         .add_service(health)
         // Generic clients ask in either version.
         .add_service(reflection().build_v1().map_err(unusable)?)
@@ -235,13 +239,13 @@ impl<S: Store> Serving<S> {
         handovers: Vec<mpsc::Sender<Handover>>,
         reporter: HealthReporter,
     ) {
-        let background = async {
+        let sweeping = async {
             let report = async |healthy: bool| set_health(&reporter, healthy).await;
             report(true).await;
-            self.core.background(report).await;
+            self.core.sweep(report).await;
             withdraw_health(reporter.clone()).await;
         };
-        tokio::join!(background, self.accept(listener, handovers));
+        tokio::join!(sweeping, self.core.keep(), self.accept(listener, handovers));
     }
 
     /// Accepts until the node closes. Serving threads take turns, so that a few connections are
@@ -293,7 +297,7 @@ fn take_over((stream, place): Handover) -> io::Result<Connection> {
 }
 
 /// The names under which clients ask for the node's health.
-const HEALTH_NAMES: [&str; 2] = ["", "semel.v1.Keys"];
+const HEALTH_NAMES: [&str; 3] = ["", "semel.v1.Keys", "semel.v1.Retries"];
 
 async fn set_health(reporter: &HealthReporter, healthy: bool) {
     use tonic_health::ServingStatus;

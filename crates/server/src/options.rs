@@ -31,6 +31,8 @@ pub struct NodeOptions {
     pub grace: Duration,
     /// The Keys service.
     pub keys: KeyOptions,
+    /// The Retries service.
+    pub retries: RetryOptions,
 }
 
 impl Default for NodeOptions {
@@ -43,6 +45,7 @@ impl Default for NodeOptions {
             queued_calls_max: 4_096,
             grace: Duration::from_secs(10),
             keys: KeyOptions::default(),
+            retries: RetryOptions::default(),
         }
     }
 }
@@ -96,6 +99,23 @@ impl KeyOptions {
     }
 }
 
+/// What the Retries service keeps in memory.
+#[derive(Clone, Debug)]
+pub struct RetryOptions {
+    /// Budgets in use at once; calls about more are shed. Default: 100,000.
+    pub budgets_max: usize,
+    /// Tokens remembered, so that a question asked twice is charged once. Default: 200,000.
+    pub recent_tokens_max: usize,
+    /// Root requests remembered. Default: 200,000.
+    pub recent_roots_max: usize,
+}
+
+impl Default for RetryOptions {
+    fn default() -> Self {
+        Self { budgets_max: 100_000, recent_tokens_max: 200_000, recent_roots_max: 200_000 }
+    }
+}
+
 /// Why options are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{option} must be {allowed}, but is {actual}")]
@@ -125,6 +145,10 @@ impl NodeOptions {
         within("waiters_per_key_max", keys.waiters_per_key_max, 1, 1_000_000)?;
         within("waiters_per_tenant_max", keys.waiters_per_tenant_max, 1, 1_000_000)?;
         within("waiters_max", keys.waiters_max, 1, 1_000_000)?;
+        let retries = &self.retries;
+        within("budgets_max", retries.budgets_max, 1, 10_000_000)?;
+        within("recent_tokens_max", retries.recent_tokens_max, 1, 100_000_000)?;
+        within("recent_roots_max", retries.recent_roots_max, 1, 100_000_000)?;
         let (shortest, longest) = (Duration::from_millis(10), Duration::from_secs(3_600));
         within("sweep_interval", keys.sweep_interval, shortest, longest)
     }

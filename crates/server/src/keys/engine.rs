@@ -16,13 +16,8 @@ use super::waiters::WaiterCounts;
 use crate::batcher::{Batcher, NotQueued, Priority};
 use crate::deadline::Deadline;
 use crate::refusal::{Reason, Refusal};
+use crate::settle::{Patience, refuse};
 
-/// How long an unknown commit is settled for when the call has no deadline.
-const SETTLE_FOR: Duration = Duration::from_secs(10);
-/// The first pause before an unknown commit is settled; it doubles.
-const SETTLE_PAUSE_MIN: Duration = Duration::from_millis(5);
-/// The longest such pause.
-const SETTLE_PAUSE_MAX: Duration = Duration::from_millis(250);
 /// A waiter looks again this often even if no wake-up comes: a missed one costs time, not the answer.
 const RECHECK: Duration = Duration::from_secs(2);
 /// What a wait leaves of the call's deadline, for the answer to travel.
@@ -166,30 +161,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn patience(&self, deadline: Deadline) -> Patience<'_> {
-        let until = self.now().after(SETTLE_FOR);
-        Patience { clock: &*self.clock, deadline, until, pause: SETTLE_PAUSE_MIN }
-    }
-}
-
-/// How long an unknown commit is settled for: until the deadline, or for a while if there is none.
-struct Patience<'a> {
-    clock: &'a dyn Clock,
-    deadline: Deadline,
-    until: Timestamp,
-    pause: Duration,
-}
-
-impl Patience<'_> {
-    /// Pauses before the next try. False: there is no time for one.
-    async fn pause(&mut self) -> bool {
-        let now = Timestamp::from_micros(self.clock.now_us());
-        let left = self.deadline.left(self.clock).unwrap_or_else(|| self.until.since(now));
-        if left <= self.pause {
-            return false;
-        }
-        tokio::time::sleep(self.pause).await;
-        self.pause = self.pause.saturating_mul(2).min(SETTLE_PAUSE_MAX);
-        true
+        Patience::new(&*self.clock, deadline)
     }
 }
 
@@ -205,16 +177,6 @@ fn finish(answer: Answer) -> Result<Decided, Refusal> {
         Ok(Ok(decided)) => Ok(decided),
         Ok(Err(error)) => Err(Refusal::new(Reason::RecordUnreadable, error.to_string())),
         Err(error) => Err(refuse(&error)),
-    }
-}
-
-/// A store's error for a caller. The engine's own words go to the log: they may name files.
-pub(crate) fn refuse(error: &StoreError) -> Refusal {
-    tracing::warn!(%error, "the store gave no answer");
-    match error {
-        StoreError::Unavailable(_) => Refusal::store_unavailable("it is unavailable"),
-        StoreError::Unknown(_) => Refusal::store_unavailable("the commit's result is unknown"),
-        StoreError::Invalid(_) => Refusal::store_unavailable("it refused the record"),
     }
 }
 

@@ -1,0 +1,127 @@
+//! What this node has of one budget.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use semel_domain::budget::layout::record_key;
+use semel_domain::budget::{FailMode, Incarnation, Policy, Share};
+use semel_domain::downstream::Downstream;
+use semel_domain::retry::Denial;
+use semel_domain::time::Timestamp;
+use semel_proto::v1;
+use tokio::sync::Notify;
+
+use super::lease::Leases;
+use super::parse::Report;
+use super::transition::News;
+use crate::reporters::{Admission, Reporters};
+
+/// Reporters of one budget that a node follows.
+const REPORTERS_MAX: usize = 10_000;
+
+/// One budget, as this node has it.
+pub(crate) struct Account {
+    pub(crate) downstream: Downstream,
+    pub(crate) key: Bytes,
+    /// Tells callers that wait for the store that it answered, or did not.
+    pub(crate) synced: Notify,
+    state: Mutex<State>,
+}
+
+/// What is behind the lock.
+pub(crate) struct State {
+    pub(crate) share: Share,
+    pub(crate) policy: Arc<Policy>,
+    /// `None`: the store has not been asked yet, and the default policy is a guess.
+    pub(crate) policy_version: Option<u64>,
+    pub(crate) leases: Leases,
+    pub(crate) tally: Tally,
+    /// The last sync got no answer.
+    pub(crate) store_away: bool,
+    pub(crate) schedule: Schedule,
+    /// Callers that wait for the store's answer.
+    pub(crate) waiting: usize,
+    reporters: Reporters<Incarnation>,
+}
+
+/// When the keeper looks at an account again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Schedule {
+    /// Once it is used.
+    Idle,
+    /// At this instant.
+    At(Timestamp),
+    /// At once.
+    Urgent,
+    /// When its sync is done.
+    Syncing,
+}
+
+/// What was decided here since the node's start.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) granted: u64,
+    pub(crate) requests: u64,
+    pub(crate) denied: BTreeMap<Denial, u64>,
+}
+
+impl Account {
+    pub(crate) fn new(downstream: Downstream, node: Incarnation, now: Timestamp) -> Self {
+        let state = State {
+            share: Share::new(node, now),
+            policy: Arc::default(),
+            policy_version: None,
+            leases: Leases::default(),
+            tally: Tally::default(),
+            store_away: false,
+            schedule: Schedule::Idle,
+            waiting: 0,
+            reporters: Reporters::new(REPORTERS_MAX),
+        };
+        Self {
+            key: record_key(&downstream),
+            downstream,
+            synced: Notify::new(),
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Counts a report that belongs to `node`. Whether it counts, now or since before.
+    pub(crate) fn report(&mut self, report: &Report, node: Incarnation, now: Timestamp) -> bool {
+        if report.node.is_some_and(|first_sent_to| first_sent_to != node) {
+            return false;
+        }
+        let admission = self.reporters.admit(report.reporter, report.seq, now.as_micros());
+        if admission == Admission::New {
+            let milli = self.policy.deposit_milli(report.requests, report.successes);
+            self.share.deposit(milli, report.spent_milli, &self.policy, now);
+            self.tally.requests = self.tally.requests.saturating_add(report.requests);
+        }
+        admission.is_counted()
+    }
+
+    /// Takes up what the store says of the policy.
+    pub(crate) fn learn(&mut self, news: Option<News>) {
+        if let Some(News { version, policy }) = news {
+            self.policy = Arc::new(policy);
+            self.policy_version = Some(version);
+        }
+    }
+
+    /// On what ground it is decided at present.
+    pub(crate) fn mode(&self) -> v1::Mode {
+        match self.policy.fail_mode {
+            _ if !self.store_away => v1::Mode::Normal,
+            FailMode::LocalBounded => v1::Mode::LocalBounded,
+            FailMode::Deny => v1::Mode::Deny,
+            FailMode::Allow => v1::Mode::Allow,
+        }
+    }
+}

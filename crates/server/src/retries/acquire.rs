@@ -1,0 +1,213 @@
+//! One question, answered from memory. Only a budget that just ran dry, or that this node does not know
+//! yet, asks the store first, and not for long: a denial has to be quick to be of use.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_domain::budget::{Charge, Enforcement, FailMode, Price};
+use semel_domain::retry::{Breaker, Denial, Plan, Question, Root, Token, Verdict, decide, plan};
+use semel_domain::time::Timestamp;
+use semel_proto::v1;
+
+use super::account::{Account, State};
+use super::budgets::Budgets;
+use super::parse::Ask;
+use super::reply;
+use super::roots::Place;
+use super::tokens::Granted;
+use crate::refusal::Refusal;
+
+/// How long a question may wait for the store's answer.
+pub(super) const STORE_WAIT: Duration = Duration::from_millis(250);
+/// Callers of one budget that may wait at once; more are answered from what is there.
+const WAITING_MAX: usize = 1_000;
+
+/// What the breaker of a dependency says to its retries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gate {
+    pub(crate) open: bool,
+    pub(crate) look_again: Option<Duration>,
+    pub(crate) admitted_per_mille: u32,
+    pub(crate) generation: u64,
+}
+
+/// An answer, before it becomes a message.
+pub(super) struct Answer {
+    pub(super) verdict: Result<Grant, Denial>,
+    pub(super) would_deny: Option<Denial>,
+    pub(super) deposits_counted: bool,
+    pub(super) repeated: bool,
+}
+
+/// What was granted.
+pub(super) struct Grant {
+    pub(super) token: Token,
+    pub(super) delay: Duration,
+    pub(super) root_retries_left: u32,
+}
+
+/// A question, with what is known beside it.
+struct Asked<'a> {
+    ask: &'a Ask,
+    token: Token,
+    gate: Gate,
+    roll: u64,
+    now: Timestamp,
+}
+
+impl Budgets {
+    /// Answers a question. `roll` is uniform, for the jitter.
+    pub(super) async fn acquire(
+        &self,
+        ask: &Ask,
+        gate: Gate,
+        roll: u64,
+    ) -> Result<v1::AcquireRetryTokenResponse, Refusal> {
+        let account = self.account(&ask.downstream)?;
+        if let Some(answer) = self.attempt(&account, ask, gate, roll, false) {
+            return Ok(answer);
+        }
+        let until = self.now().after(STORE_WAIT);
+        loop {
+            // Listen first, look second: a sync that ends in between is not missed.
+            let mut synced = pin!(account.synced.notified());
+            synced.as_mut().enable();
+            let left = until.since(self.now());
+            if let Some(answer) = self.attempt(&account, ask, gate, roll, left.is_zero()) {
+                return Ok(answer);
+            }
+            let _waiting = Waiting::enter(&account);
+            tokio::select! {
+                biased;
+                () = synced => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+
+    /// Answers from what is here. `None`: the store has to be asked first, unless this is the `last` try.
+    fn attempt(
+        &self,
+        account: &Arc<Account>,
+        ask: &Ask,
+        gate: Gate,
+        roll: u64,
+        last: bool,
+    ) -> Option<v1::AcquireRetryTokenResponse> {
+        let token = Token::of(&ask.downstream, &ask.request_id, ask.attempt);
+        let now = self.now();
+        let mut state = account.lock();
+        let may_wait = !last && !state.store_away && state.waiting < WAITING_MAX;
+        if state.policy_version.is_none() && may_wait {
+            self.nudge(account, &mut state, now);
+            return None;
+        }
+        let counted = ask.deposits.map(|report| state.report(&report, self.node, now));
+        let deposits_counted = counted.unwrap_or_default();
+        let answer = if let Some(granted) = self.tokens.get(&token) {
+            let (delay, root_retries_left) = (granted.delay, granted.root_retries_left);
+            let verdict = Ok(Grant { token, delay, root_retries_left });
+            Answer { verdict, would_deny: None, deposits_counted, repeated: true }
+        } else {
+            let asked = Asked { ask, token, gate, roll, now };
+            let (verdict, would_deny) = self.judge(&account.key, &mut state, &asked);
+            let dry = verdict.as_ref().err().or(would_deny.as_ref());
+            let worth_asking = state.share.is_syncing() || !state.share.is_dry(now);
+            if dry == Some(&Denial::BudgetExhausted) && may_wait && worth_asking {
+                self.nudge(account, &mut state, now);
+                return None;
+            }
+            Answer { verdict, would_deny, deposits_counted, repeated: false }
+        };
+        state.tally.count(&answer);
+        self.nudge(account, &mut state, now);
+        Some(reply::acquired(&answer, &mut state, gate, self.node, now))
+    }
+
+    /// Decides, charges and remembers. What a policy that only observes would have denied comes second.
+    fn judge(
+        &self,
+        key: &Bytes,
+        state: &mut State,
+        asked: &Asked<'_>,
+    ) -> (Result<Grant, Denial>, Option<Denial>) {
+        let Asked { ask, token, gate, roll, now } = *asked;
+        let place = ask.root.as_ref().map(|root| {
+            let place = self.roots.enter(&ask.downstream.tenant, &root.id);
+            let granted = place.before();
+            (place, Root { carried: root.carried, granted })
+        });
+        let policy = Arc::clone(&state.policy);
+        let question = Question {
+            kind: ask.kind,
+            repeatable: ask.repeatable,
+            attempt: ask.attempt,
+            root: place.as_ref().map(|(_, root)| *root),
+            layer: &ask.layer,
+            remaining: ask.remaining,
+            expected_attempt_time: ask.expected_attempt_time,
+        };
+        let breaker = Breaker { open: gate.open, look_again: gate.look_again };
+        let pay = |plan: Plan| pay(state, ask.high, plan, gate.admitted_per_mille, now);
+        let (plan, charge, would_deny) = match decide(&question, &policy, breaker, roll, pay) {
+            Verdict::Granted(plan, charge) => (plan, charge, None),
+            Verdict::Denied(denial) if policy.enforcement == Enforcement::Observe => {
+                (plan(&question, &policy, roll), None, Some(denial))
+            }
+            Verdict::Denied(denial) => return (Err(denial), None),
+        };
+        let root_retries_left =
+            question.root.map_or(0, |root| root.left(&policy).saturating_sub(1));
+        if let Some((place, _)) = place {
+            Place::keep(place);
+        }
+        self.tokens.keep(token, Granted::new(key.clone(), plan.delay, root_retries_left, charge));
+        (Ok(Grant { token, delay: plan.delay, root_retries_left }), would_deny)
+    }
+}
+
+/// Pays for a retry: from what this node holds, or, while the store is away, as the policy has it.
+fn pay(
+    state: &mut State,
+    high: bool,
+    plan: Plan,
+    admitted_per_mille: u32,
+    now: Timestamp,
+) -> Option<Option<Charge>> {
+    let policy = Arc::clone(&state.policy);
+    match policy.fail_mode {
+        FailMode::Deny if state.store_away => return None,
+        FailMode::Allow if state.store_away => return Some(None),
+        _ => {}
+    }
+    let price = Price { milli: plan.cost_milli, high, delay: plan.delay, admitted_per_mille };
+    state.share.charge(&price, &policy, now).map(Some)
+}
+
+/// One caller that waits for the store's answer.
+pub(super) struct Waiting<'a>(&'a Account);
+
+impl<'a> Waiting<'a> {
+    pub(super) fn enter(account: &'a Account) -> Self {
+        account.lock().waiting += 1;
+        Self(account)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+    }
+}
+
+impl super::account::Tally {
+    fn count(&mut self, answer: &Answer) {
+        let denial = answer.verdict.as_ref().err().or(answer.would_deny.as_ref());
+        if let Some(denial) = denial {
+            *self.denied.entry(*denial).or_default() += 1;
+        }
+        self.granted += u64::from(answer.verdict.is_ok() && !answer.repeated);
+    }
+}

@@ -1,0 +1,196 @@
+//! Tokens that clients spend themselves: charged whole when they are leased, and credited for what comes
+//! back, once.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+
+use semel_domain::budget::{Charge, FailMode, Incarnation, Price, TOKEN_MILLI};
+use semel_domain::time::Timestamp;
+use semel_proto::v1;
+
+use super::account::{Account, State};
+use super::acquire::{Gate, STORE_WAIT, Waiting};
+use super::budgets::Budgets;
+use super::parse::LeaseAsk;
+use super::{policy, reply};
+use crate::refusal::Refusal;
+use crate::wire::wire_duration;
+
+/// Clients that lease tokens of one budget from one node at once.
+const LESSEES_MAX: usize = 10_000;
+/// Leases of one client that can still come back.
+const LEASES_KEPT: usize = 4;
+/// A client that was silent for so long after its lease ended is forgotten.
+const KEPT_AFTER_END: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// The clients that lease tokens of one budget.
+#[derive(Default)]
+pub(crate) struct Leases(BTreeMap<Incarnation, Lessee>);
+
+#[derive(Default)]
+struct Lessee {
+    /// Its newest request, and what it got: given again if the same request comes again.
+    seq: u64,
+    granted: Lease,
+    /// Leases that can still come back, the newest last.
+    leases: Vec<Lease>,
+}
+
+/// Tokens in a client's hands.
+#[derive(Clone, Default)]
+struct Lease {
+    id: u64,
+    tokens: u32,
+    charges: Vec<Charge>,
+    expires_at: Timestamp,
+}
+
+impl Budgets {
+    /// Takes back what a client did not spend, and leases it what it wants, as far as there is.
+    pub(super) async fn lease(
+        &self,
+        ask: &LeaseAsk,
+        gate: Gate,
+    ) -> Result<v1::LeaseRetryTokensResponse, Refusal> {
+        let account = self.account(&ask.downstream)?;
+        let until = self.now().after(STORE_WAIT);
+        loop {
+            let mut synced = pin!(account.synced.notified());
+            synced.as_mut().enable();
+            let left = until.since(self.now());
+            if let Some(answer) = self.try_lease(&account, ask, gate, left.is_zero()) {
+                return Ok(answer);
+            }
+            let _waiting = Waiting::enter(&account);
+            tokio::select! {
+                biased;
+                () = synced => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+
+    fn try_lease(
+        &self,
+        account: &Arc<Account>,
+        ask: &LeaseAsk,
+        gate: Gate,
+        last: bool,
+    ) -> Option<v1::LeaseRetryTokensResponse> {
+        let now = self.now();
+        let mut state = account.lock();
+        let may_wait = !last && !state.store_away;
+        if state.policy_version.is_none() && may_wait {
+            self.nudge(account, &mut state, now);
+            return None;
+        }
+        let counted = ask.deposits.map(|report| state.report(&report, self.node, now));
+        let Some(lease) = state.lease(ask, gate, may_wait, now) else {
+            self.nudge(account, &mut state, now);
+            return None;
+        };
+        self.nudge(account, &mut state, now);
+        let retry_after = (lease.tokens < ask.want).then(|| reply::more_in(&state, now));
+        Some(v1::LeaseRetryTokensResponse {
+            lease: lease.id,
+            granted: lease.tokens,
+            expires_in: Some(wire_duration(lease.expires_at.since(now))),
+            policy_version: state.policy_version.unwrap_or_default(),
+            policy: Some(policy::reply(&state.policy)),
+            node: reply::id(self.node),
+            mode: state.mode().into(),
+            deposits_counted: counted.unwrap_or_default(),
+            retry_after: retry_after.map(wire_duration),
+        })
+    }
+}
+
+impl State {
+    /// `None`: nothing is here, and the store may have some.
+    fn lease(
+        &mut self,
+        ask: &LeaseAsk,
+        gate: Gate,
+        may_wait: bool,
+        now: Timestamp,
+    ) -> Option<Lease> {
+        let (full, known) = (self.leases.is_full(now), self.leases.0.get(&ask.lessee));
+        match known {
+            // The reply was lost: the same tokens, charged once.
+            Some(lessee) if ask.seq == lessee.seq => return Some(lessee.granted.clone()),
+            // A late copy of an old request: what it would get, nobody would spend.
+            Some(lessee) if ask.seq < lessee.seq => return Some(Lease::default()),
+            None if full => return Some(Lease::default()),
+            _ => {}
+        }
+        let lessee = self.leases.0.entry(ask.lessee).or_default();
+        let returned = ask.returned.and_then(|returned| lessee.take_back(returned));
+        for charge in returned.into_iter().flatten() {
+            self.share.refund(&charge);
+        }
+        let lease = self.new_lease(ask, gate, now);
+        let worth_asking = self.share.is_syncing() || !self.share.is_dry(now);
+        if lease.tokens == 0 && ask.want > 0 && may_wait && worth_asking {
+            return None;
+        }
+        self.tally.granted += u64::from(lease.tokens);
+        let lessee = self.leases.0.entry(ask.lessee).or_default();
+        (lessee.seq, lessee.granted) = (ask.seq, lease.clone());
+        if lease.tokens > 0 {
+            lessee.leases.push(lease.clone());
+        }
+        if lessee.leases.len() > LEASES_KEPT {
+            lessee.leases.remove(0);
+        }
+        Some(lease)
+    }
+
+    fn new_lease(&mut self, ask: &LeaseAsk, gate: Gate, now: Timestamp) -> Lease {
+        let policy = Arc::clone(&self.policy);
+        let price = Price {
+            milli: TOKEN_MILLI,
+            high: false,
+            delay: policy.lease,
+            admitted_per_mille: gate.admitted_per_mille,
+        };
+        let charges = match policy.fail_mode {
+            _ if gate.open => Vec::new(),
+            // A client can't be told how to fail, so what would be unlimited is denied.
+            FailMode::Deny | FailMode::Allow if self.store_away => Vec::new(),
+            _ => self.share.charge_many(ask.want, &price, &policy, now),
+        };
+        let milli: u64 = charges.iter().map(|charge| charge.amount.milli).sum();
+        // A slice must not be spent after its end, not even by a client.
+        let ends = charges.iter().filter_map(|charge| self.share.slice_ends(charge));
+        let expires_at = ends.fold(now.after(policy.lease), Timestamp::min);
+        let tokens = u32::try_from(milli / TOKEN_MILLI).unwrap_or(u32::MAX);
+        Lease { id: ask.seq, tokens, charges, expires_at }
+    }
+}
+
+impl Leases {
+    /// Whether one more client can't be followed. Forgets those that have been silent for long.
+    fn is_full(&mut self, now: Timestamp) -> bool {
+        if self.0.len() >= LESSEES_MAX {
+            self.0.retain(|_, lessee| now.since(lessee.granted.expires_at) < KEPT_AFTER_END);
+        }
+        self.0.len() >= LESSEES_MAX
+    }
+}
+
+impl Lessee {
+    /// What is credited for tokens of a lease that come back: never more than it held, and only once.
+    fn take_back(&mut self, (id, tokens): (u64, u32)) -> Option<Vec<Charge>> {
+        let at = self.leases.iter().position(|lease| lease.id == id)?;
+        let lease = self.leases.remove(at);
+        let mut left = u64::from(tokens.min(lease.tokens)).saturating_mul(TOKEN_MILLI);
+        let mut credited = Vec::new();
+        for mut charge in lease.charges {
+            charge.amount.milli = charge.amount.milli.min(left);
+            left -= charge.amount.milli;
+            credited.push(charge);
+        }
+        Some(credited)
+    }
+}
