@@ -24,6 +24,8 @@ fn by_reason(reason: &str) -> Option<&'static str> {
         "KEY_NOT_COMPLETED" => "settle it first with `semel keys reconcile`",
         "CLAIM_LIVE" => "its owner is at work: wait until the lease ends",
         "KEY_UNKNOWN" => "check tenant, operation, key and payload: a wrong one looks the same",
+        "POLICY_CONFLICT" => "somebody set it meanwhile: look with `policy get`, then set it again",
+        "WATCHERS_FULL" => "too many watch this node already: ask again later, or another node",
         "WAITERS_FULL" => "too many callers wait already: ask again later, or without --wait",
         "OVERLOADED" => "the node is busy: ask again later",
         "STORE_UNAVAILABLE" => {

@@ -3,6 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::bench::{BenchArgs, NoopServerArgs};
+use crate::breakers::BreakersArgs;
+use crate::budgets::BudgetsArgs;
 use crate::demo::DemoArgs;
 use crate::exit::{EXIT_CODES, Exit};
 use crate::failure::Failure;
@@ -48,6 +50,10 @@ pub(crate) enum Command {
     Serve(Box<ServeArgs>),
     /// Claim, complete and look after idempotency keys
     Keys(Box<KeysArgs>),
+    /// Look at retry budgets, and set their policies
+    Budgets(Box<BudgetsArgs>),
+    /// Look at, watch and force circuit breakers, and set their policies
+    Breakers(Box<BreakersArgs>),
     /// Watch what retries do without a key, and with one
     Demo(DemoArgs),
     /// Measure what a node can do on this machine
@@ -66,6 +72,8 @@ impl Command {
             Self::Bench(args) => args.run(output),
             Self::BenchNoopServer(args) => args.run(output),
             Self::Keys(args) => args.run(output),
+            Self::Budgets(args) => args.run(output),
+            Self::Breakers(args) => args.run(output),
         }
     }
 }

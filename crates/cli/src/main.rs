@@ -1,9 +1,11 @@
-//! The command `semel`: a node to start, keys to work with, a demonstration, a benchmark.
+//! The command `semel`: a node to start, keys, budgets and breakers to work with, a demonstration, a
+//! benchmark.
 //!
 //! # Layout
 //!
 //! - `args`: the command line as a whole; each command owns its arguments
-//! - `serve`, `keys`, `demo`, `bench`: the commands
+//! - `serve`, `keys`, `budgets`, `breakers`, `demo`, `bench`: the commands
+//! - `arguments`, `paging`, `policies`: what several commands take, show and have in common
 //! - `output`, `failure`, `advice`, `exit`: how a command speaks and ends, for people and for scripts
 //! - `target`, `invocation`, `values`: nodes, command lines and values as people write them
 //! - `logging`, `stop`: the log, runtimes, and the signals that end them
@@ -11,11 +13,14 @@
 //!
 //! # What it does not do
 //!
-//! It holds no rules: what a claim means, a node decides.
+//! It holds no rules: what a claim or a policy means, a node decides.
 
 mod advice;
 mod args;
+mod arguments;
 mod bench;
+mod breakers;
+mod budgets;
 mod demo;
 mod entropy;
 mod exit;
@@ -24,6 +29,8 @@ mod invocation;
 mod keys;
 mod logging;
 mod output;
+mod paging;
+mod policies;
 mod serve;
 mod stop;
 mod stopwatch;

@@ -1,7 +1,8 @@
 //! The only way to the terminal: the same reply for people or, with `--json`, for scripts.
 //!
-//! With `--json` exactly one JSON value goes to the standard output, an error included. Without it,
-//! replies go to the standard output, errors and progress to the standard error. Colours appear on
+//! With `--json` exactly one JSON value goes to the standard output, an error included; a watch writes
+//! one for each change, a line each. Without it, replies go to the standard output, errors and progress
+//! to the standard error. Colours appear on
 //! a terminal only, and not at all with NO_COLOR.
 
 use std::fmt::Display;
@@ -87,6 +88,12 @@ impl Output {
         }
         write(&mut Page(&mut self.out))?;
         self.out.flush()
+    }
+
+    /// Says something beside the replies: on the standard error, with `--json` too.
+    pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.err, "{FAINT}{}{FAINT:#}", tame(text))?;
+        self.err.flush()
     }
 
     /// Shows on a terminal how far a long run is, each time over the line before. An empty text takes

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use semel_proto::v1::breakers_client::BreakersClient;
 use semel_proto::v1::keys_client::KeysClient;
+use semel_proto::v1::retries_client::RetriesClient;
 use tonic::Request;
 use tonic::transport::{Channel, Endpoint};
 
@@ -15,6 +17,8 @@ use crate::values::parse_duration;
 pub(crate) const DEFAULT_TARGET: &str = "http://127.0.0.1:7450";
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How soon a watched node is asked whether it still lives, and how long it may take to say so.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The node to ask.
 #[derive(Args, Clone, Debug)]
@@ -37,6 +41,25 @@ impl NodeArgs {
         Ok(KeysClient::new(connect(&self.target).await?).max_decoding_message_size(usize::MAX))
     }
 
+    /// A client of this node.
+    pub(crate) async fn retries(&self) -> Result<RetriesClient<Channel>, Failure> {
+        Ok(RetriesClient::new(connect(&self.target).await?))
+    }
+
+    /// A client of this node.
+    pub(crate) async fn breakers(&self) -> Result<BreakersClient<Channel>, Failure> {
+        Ok(BreakersClient::new(connect(&self.target).await?))
+    }
+
+    /// A client of this node that finds out when it is gone, however long it has nothing to say.
+    pub(crate) async fn watched_breakers(&self) -> Result<BreakersClient<Channel>, Failure> {
+        let endpoint = endpoint(&self.target)?
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
+            .keep_alive_while_idle(true);
+        Ok(BreakersClient::new(connect_to(endpoint, &self.target).await?))
+    }
+
     /// A request with its deadline.
     pub(crate) fn request<T>(&self, message: T, wait: Option<Duration>) -> Request<T> {
         let mut request = Request::new(message);
@@ -46,7 +69,11 @@ impl NodeArgs {
 
     /// A `semel keys` command line to the same node.
     pub(crate) fn invocation(&self, command: &str) -> Invocation {
-        let invocation = Invocation::new(["keys", command]);
+        self.to_here(Invocation::new(["keys", command]))
+    }
+
+    /// The same command line, to this node.
+    pub(crate) fn to_here(&self, invocation: Invocation) -> Invocation {
         if self.target == DEFAULT_TARGET {
             return invocation;
         }
@@ -56,6 +83,18 @@ impl NodeArgs {
 
 /// Connects to the node at `target`, within 5 s.
 pub(crate) async fn connect(target: &str) -> Result<Channel, Failure> {
+    connect_to(endpoint(target)?, target).await
+}
+
+async fn connect_to(endpoint: Endpoint, target: &str) -> Result<Channel, Failure> {
+    endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .connect()
+        .await
+        .map_err(|error| Failure::unreachable(target, &deepest(&error)))
+}
+
+fn endpoint(target: &str) -> Result<Endpoint, Failure> {
     let wrong = |why: &str| {
         Failure::usage(format!("the target {target} is no address of a node: {why}"))
             .advise(format!("write it as {DEFAULT_TARGET}"))
@@ -63,15 +102,10 @@ pub(crate) async fn connect(target: &str) -> Result<Channel, Failure> {
     let endpoint =
         Endpoint::from_shared(target.to_owned()).map_err(|error| wrong(&error.to_string()))?;
     match endpoint.uri().scheme_str() {
-        Some("http") => {}
-        Some("https") => return Err(wrong("a node speaks no TLS yet")),
-        _ => return Err(wrong("it does not begin with http://")),
+        Some("http") => Ok(endpoint),
+        Some("https") => Err(wrong("a node speaks no TLS yet")),
+        _ => Err(wrong("it does not begin with http://")),
     }
-    endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
-        .connect()
-        .await
-        .map_err(|error| Failure::unreachable(target, &deepest(&error)))
 }
 
 #[cfg(test)]

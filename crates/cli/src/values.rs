@@ -8,6 +8,17 @@ use bytes::Bytes;
 use bytesize::ByteSize;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 
+/// The name of an enum value without its prefix. One that this version does not know is a number.
+macro_rules! named {
+    ($kind:ty, $value:expr, $prefix:literal) => {
+        <$kind>::try_from($value).map_or_else(
+            |_| $value.to_string(),
+            |known| known.as_str_name().trim_start_matches($prefix).to_owned(),
+        )
+    };
+}
+pub(crate) use named;
+
 /// Reads `30s`, `1500ms`, `24h`, `1h 30m` or `30d` (a day has 24 hours). Zero is allowed, less is not.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let span: Span = text.parse().map_err(|error| {
@@ -74,6 +85,31 @@ pub(crate) fn show_time(time: &prost_types::Timestamp) -> String {
         .map_or_else(|_| format!("{} s since 1970", time.seconds), |time| time.to_string())
 }
 
+/// An id, if there is one.
+pub(crate) fn id(bytes: &Bytes) -> Option<String> {
+    (!bytes.is_empty()).then(|| hex::encode(bytes))
+}
+
+/// A time, if there is one.
+pub(crate) fn time(time: Option<&prost_types::Timestamp>) -> Option<String> {
+    time.map(show_time)
+}
+
+/// A share in thousandths as a person reads it: `10 %`, `12.5 %`.
+pub(crate) fn show_per_mille(per_mille: u32) -> String {
+    let (percent, tenths) = (per_mille / 10, per_mille % 10);
+    if tenths == 0 { format!("{percent} %") } else { format!("{percent}.{tenths} %") }
+}
+
+/// Milli-tokens as a person reads them, in tokens: `12`, `0.5`.
+pub(crate) fn show_milli(milli: u64) -> String {
+    let (whole, part) = (milli / 1_000, milli % 1_000);
+    if part == 0 {
+        return whole.to_string();
+    }
+    format!("{whole}.{part:03}").trim_end_matches('0').to_owned()
+}
+
 /// Bytes in base64.
 pub(crate) fn show_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
@@ -127,6 +163,15 @@ mod tests {
         assert_eq!(show_ms(30_000), "30s");
         assert_eq!(show_ms(5_400_000), "1h 30m");
         assert_eq!(show_ms(1_250), "1s 250ms");
+    }
+
+    #[test]
+    fn shares_and_parts_of_tokens_show_no_more_digits_than_they_have() {
+        assert_eq!(
+            [0, 5, 100, 125, 1_000].map(show_per_mille),
+            ["0 %", "0.5 %", "10 %", "12.5 %", "100 %"]
+        );
+        assert_eq!([0, 40, 500, 2_000, 1_250].map(show_milli), ["0", "0.04", "0.5", "2", "1.25"]);
     }
 
     #[test]

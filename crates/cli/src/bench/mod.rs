@@ -6,6 +6,7 @@
 //! # Layout
 //!
 //! - `callers`: what one caller sends and expects, a file for each kind of load
+//! - `lease`: what a token costs that is spent in the client's memory, where nothing is sent
 //! - `crew`: many callers at work for a while, and what came of it
 //! - `noop`: the reference
 //! - `server`: servers as child processes
@@ -14,6 +15,7 @@
 
 mod callers;
 mod crew;
+mod lease;
 mod noop;
 mod preload;
 mod report;
@@ -26,7 +28,10 @@ use tonic::transport::Channel;
 
 pub(crate) use self::noop::NoopServerArgs;
 
-use self::callers::{Claim, ClaimComplete, HotKey, HotKeySum, Replay, Scene};
+use self::callers::{
+    Acquire, BreakerState, Claim, ClaimComplete, GrantSum, HotKey, HotKeySum, Replay, ReportBoth,
+    Scene, Spread,
+};
 use self::crew::{Caller, Crew, Measured};
 use self::noop::Noop;
 use self::report::Report;
@@ -35,6 +40,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::stop::{StopSignals, multi_thread_runtime};
+use crate::stopwatch::Stopwatch;
 use crate::target::connect;
 
 /// In how many turns each side is measured. Odd, so that the median is one of them.
@@ -48,6 +54,7 @@ Examples:
   semel bench claim
   semel bench hot-key --connections 64 --seconds 10 --json
   semel bench claim --keys 5000000          with so many keys in the store beforehand
+  semel bench acquire --budgets 1000 --root
   semel bench replay --target http://127.0.0.1:7450
 
 Client and server share the machine. Compare only figures of one run: ratio_to_noop is what lasts.";
@@ -82,6 +89,16 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N")]
     keys: Option<u64>,
 
+    /// Over how many dependencies acquire, breaker-state and report spread their calls: each has a budget
+    /// and a breaker.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = value_parser!(u32).range(1..=100_000))]
+    budgets: u32,
+
+    /// Each acquire belongs to a root request of its own.
+    #[arg(long)]
+    root: bool,
+
     /// A node that runs already [default: one of its own, with an empty store].
     #[arg(long, value_name = "URL")]
     target: Option<String>,
@@ -100,6 +117,14 @@ pub(crate) enum Name {
     HotKey,
     /// Answers of completed keys, at random
     Replay,
+    /// Retry tokens, each asked for with first attempts that pay for half of it
+    Acquire,
+    /// Retry tokens leased ahead and spent in memory: nanoseconds for each, without a no-op
+    Lease,
+    /// States of breakers
+    BreakerState,
+    /// Reports of first attempts and of outcomes, in turn
+    Report,
 }
 
 impl Name {
@@ -111,13 +136,25 @@ impl Name {
             Self::ClaimComplete => "claim-complete",
             Self::HotKey => "hot-key",
             Self::Replay => "replay",
+            Self::Acquire => "acquire",
+            Self::Lease => "lease",
+            Self::BreakerState => "breaker-state",
+            Self::Report => "report",
         }
+    }
+
+    /// Whether its calls are spread over many dependencies.
+    const fn is_spread(self) -> bool {
+        matches!(self, Self::Acquire | Self::BreakerState | Self::Report)
     }
 }
 
 impl BenchArgs {
     /// Measures, and says what came of it. Any error makes the whole run a failure.
     pub(crate) fn run(self, output: &mut Output) -> Result<Exit, Failure> {
+        if self.name == Name::Lease {
+            return lease::run(&self, output);
+        }
         let report = multi_thread_runtime()?.block_on(self.with_servers(output))?;
         output.progress("")?;
         output.reply(&report)?;
@@ -141,7 +178,7 @@ impl BenchArgs {
     async fn measure(&self, servers: &Servers, output: &mut Output) -> Result<Report, Failure> {
         let target = &servers.target;
         let scene = Scene::new(self.keys_beforehand())?;
-        if self.name != Name::Noop {
+        if self.keys_beforehand() > 0 {
             preload::run(target, &scene, output).await?;
         }
         let reference = Crew::new(self.seats(servers.reference.url(), Noop::new).await?);
@@ -153,6 +190,12 @@ impl BenchArgs {
                 bench.run(self.callers(target, &scene, ClaimComplete::new).await?).await
             }
             Name::Replay => bench.run(self.callers(target, &scene, Replay::new).await?).await,
+            Name::Acquire => bench.acquire(self.spread(target, &scene, Acquire::new).await?).await,
+            Name::BreakerState => {
+                bench.run(self.spread(target, &scene, BreakerState::new).await?).await
+            }
+            Name::Report => bench.run(self.spread(target, &scene, ReportBoth::new).await?).await,
+            Name::Lease => Err(Failure::broken("a lease is measured without a reference")),
             Name::HotKey => {
                 // The warm-up has a key of its own, so that the measured one is new when it begins.
                 let warm = self.callers(target, &Scene::new(0)?, HotKey::new).await?;
@@ -163,6 +206,7 @@ impl BenchArgs {
 
     const fn keys_beforehand(&self) -> u64 {
         match (self.keys, self.name) {
+            (_, Name::Noop) => 0,
             (Some(keys), _) => keys,
             (None, Name::Replay) => REPLAY_KEYS,
             (None, _) => 0,
@@ -176,6 +220,16 @@ impl BenchArgs {
         new: impl Fn(Channel, &Scene, u16) -> C,
     ) -> Result<Vec<C>, Failure> {
         self.seats(target, |channel, seat| new(channel, scene, seat)).await
+    }
+
+    async fn spread<C>(
+        &self,
+        target: &str,
+        scene: &Scene,
+        new: impl Fn(Channel, Spread) -> C,
+    ) -> Result<Vec<C>, Failure> {
+        let spread = |seat| Spread::new(scene, seat, self.budgets, self.root);
+        self.seats(target, |channel, seat| new(channel, spread(seat))).await
     }
 
     /// One caller for each call in flight, spread evenly over the connections.
@@ -246,6 +300,16 @@ impl Bench<'_> {
         let mut subject = Crew::new(measured);
         let report = self.take_turns(&mut subject).await?;
         Ok(report.with_hot_key(HotKeySum::of(subject.callers())))
+    }
+
+    async fn acquire(&mut self, callers: Vec<Acquire>) -> Result<Report, Failure> {
+        let watch = Stopwatch::start();
+        let mut subject = Crew::new(callers);
+        self.warm_up(&mut subject).await?;
+        let report = self.take_turns(&mut subject).await?;
+        let sum = GrantSum::of(subject.callers());
+        let within = sum.is_within_bound(self.args.budgets, watch.elapsed().as_secs());
+        Ok(report.with_grants(sum, within))
     }
 
     async fn warm_up<C: Caller>(&mut self, subject: &mut Crew<C>) -> Result<(), Failure> {

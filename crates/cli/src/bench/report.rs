@@ -5,7 +5,7 @@ use std::io;
 use bytesize::ByteSize;
 use serde::Serialize;
 
-use super::callers::HotKeySum;
+use super::callers::{GrantSum, HotKeySum};
 use super::crew::Measured;
 use super::server::ServerProcess;
 use super::{BenchArgs, Name};
@@ -35,6 +35,14 @@ pub(crate) struct Report {
     noop_per_second_of_turns: Vec<f64>,
     #[serde(flatten)]
     hot_key: Option<HotKeySum>,
+    #[serde(flatten)]
+    grants: Option<GrantSum>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    within_bound: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budgets: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    root: Option<bool>,
     keys_beforehand: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     node_rss_bytes: Option<u64>,
@@ -72,6 +80,10 @@ impl Report {
                 .map(|rate| rounded(*rate, 10.0))
                 .collect(),
             hot_key: None,
+            grants: None,
+            within_bound: None,
+            budgets: args.name.is_spread().then_some(args.budgets),
+            root: (args.name == Name::Acquire).then_some(args.root),
             keys_beforehand: args.keys_beforehand(),
             node_rss_bytes: None,
             node_peak_rss_bytes: None,
@@ -82,6 +94,13 @@ impl Report {
     /// Adds what came of the one key.
     pub(crate) fn with_hot_key(mut self, sum: HotKeySum) -> Self {
         self.hot_key = Some(sum);
+        self
+    }
+
+    /// Adds what the calls were granted, and whether that was no more than the policy allows.
+    pub(crate) const fn with_grants(mut self, sum: GrantSum, within_bound: bool) -> Self {
+        self.grants = Some(sum);
+        self.within_bound = Some(within_bound);
         self
     }
 
@@ -96,7 +115,9 @@ impl Report {
 
     /// Whether everything was answered as it must be.
     pub(crate) fn is_clean(&self) -> bool {
-        self.errors == 0 && self.hot_key.is_none_or(HotKeySum::is_right)
+        self.errors == 0
+            && self.hot_key.is_none_or(HotKeySum::is_right)
+            && self.within_bound.unwrap_or(true)
     }
 }
 
@@ -126,6 +147,17 @@ impl Reply for Report {
                 format!("{} (answers that differ in any byte)", sum.distinct_responses),
             )?;
         }
+        if let Some(sum) = &self.grants {
+            page.field("granted", grouped(sum.granted as f64))?;
+            page.field("exhausted", grouped(sum.exhausted as f64))?;
+            let within = if self.within_bound == Some(true) { "within" } else { "OVER" };
+            let attempts = grouped(sum.first_attempts as f64);
+            page.field("first attempts", format!("{attempts}; {within} the bound"))?;
+        }
+        if let Some(budgets) = self.budgets {
+            let root = if self.root == Some(true) { ", each call with a root request" } else { "" };
+            page.field("budgets", format!("{}{root}", grouped(f64::from(budgets))))?;
+        }
         if let (Some(now), Some(peak)) = (self.node_rss_bytes, self.node_peak_rss_bytes) {
             page.field("node memory", format!("{}, at most {}", ByteSize(now), ByteSize(peak)))?;
         }
@@ -133,12 +165,12 @@ impl Reply for Report {
     }
 }
 
-fn rounded(value: f64, parts: f64) -> f64 {
+pub(super) fn rounded(value: f64, parts: f64) -> f64 {
     (value * parts).round() / parts
 }
 
 /// A whole number with its thousands apart.
-fn grouped(value: f64) -> String {
+pub(super) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {

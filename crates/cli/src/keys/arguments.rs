@@ -9,6 +9,7 @@ use semel_proto::v1::response::Content;
 use semel_proto::v1::{Fingerprint, MetadataEntry, Response};
 
 use super::fingerprint;
+use crate::arguments::TenantArgs;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::target::NodeArgs;
@@ -37,14 +38,6 @@ impl KeyArgs {
     }
 }
 
-/// Whose keys are meant.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct TenantArgs {
-    /// The tenant that the key belongs to.
-    #[arg(long, env = "SEMEL_TENANT")]
-    pub(crate) tenant: String,
-}
-
 /// Who holds the claim.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HolderArgs {
@@ -55,18 +48,6 @@ pub(crate) struct HolderArgs {
     /// The claim's owner id, as `claim` printed it.
     #[arg(long, value_name = "HEX", value_parser = parse_hex)]
     pub(crate) owner: Bytes,
-}
-
-/// Who acts on a key, and why.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct AuditArgs {
-    /// Who you are. Kept with the key.
-    #[arg(long, env = "USER")]
-    pub(crate) actor: String,
-
-    /// Why you do it. Kept with the key.
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: String,
 }
 
 /// What the key stands for.

@@ -10,14 +10,16 @@ use semel_proto::v1::{ClaimKeyRequest, ClaimKeyResponse, OnOwnerLost};
 use serde::Serialize;
 
 use super::arguments::{KeyArgs, PayloadArgs};
-use super::view::{AttemptView, CompletionView, text_or_base64, time};
+use super::view::{AttemptView, CompletionView, text_or_base64};
 use crate::entropy::random;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output::{CAUTION, GOOD, Output, Page, Reply};
 use crate::target::NodeArgs;
-use crate::values::{parse_duration, parse_hex, parse_pair, parse_time, show_ms, to_ms, to_wire};
+use crate::values::{
+    parse_duration, parse_hex, parse_pair, parse_time, show_ms, time, to_ms, to_wire,
+};
 
 const EXAMPLES: &str = "\
 Examples:

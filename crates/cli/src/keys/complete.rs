@@ -7,12 +7,13 @@ use semel_proto::v1::{CompleteKeyRequest, CompleteKeyResponse, Outcome};
 use serde::Serialize;
 
 use super::arguments::{HolderArgs, KeyArgs, ResponseArgs};
-use super::view::{state_name, time};
+use super::view::state_name;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output::{GOOD, Output, Page, Reply};
 use crate::target::NodeArgs;
+use crate::values::time;
 
 const EXAMPLES: &str = "\
 Examples (fence and owner are those that `claim` printed):

@@ -6,13 +6,14 @@ use clap::Args;
 use semel_proto::v1::ForgetKeyRequest;
 use serde::Serialize;
 
-use super::arguments::{AuditArgs, KeyArgs};
-use super::view::time;
+use super::arguments::KeyArgs;
+use crate::arguments::AuditArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output::{GOOD, Output, Page, Reply};
 use crate::target::NodeArgs;
+use crate::values::time;
 
 const EXAMPLES: &str = "\
 Example:
@@ -38,7 +39,7 @@ impl ForgetArgs {
             tenant: self.key.tenant.tenant,
             operation: self.key.operation,
             key: self.key.key,
-            actor: self.audit.actor,
+            actor: self.audit.actor.actor,
             reason: self.audit.reason,
         };
         let mut keys = node.keys().await?;

@@ -7,8 +7,9 @@ use semel_proto::v1::ReconcileKeyRequest;
 use semel_proto::v1::reconcile_key_request::Resolution;
 use serde::Serialize;
 
-use super::arguments::{AuditArgs, KeyArgs, ResponseArgs};
+use super::arguments::{KeyArgs, ResponseArgs};
 use super::view::state_name;
+use crate::arguments::AuditArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -74,7 +75,7 @@ impl ReconcileArgs {
             fence: self.fence,
             resolution: self.resolution.wire().into(),
             response: self.response.response()?,
-            actor: self.audit.actor,
+            actor: self.audit.actor.actor,
             reason: self.audit.reason,
         };
         let mut keys = node.keys().await?;

@@ -10,12 +10,11 @@ use semel_store::{Clock, SystemClock};
 use serde::Serialize;
 
 use super::arguments::{HolderArgs, KeyArgs, read};
-use super::view::time;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{CAUTION, GOOD, Output, Page, Reply};
 use crate::target::NodeArgs;
-use crate::values::{parse_duration, to_wire};
+use crate::values::{parse_duration, time, to_wire};
 
 const EXAMPLES: &str = "\
 Examples (fence and owner are those that `claim` printed):

@@ -16,17 +16,7 @@ use serde::Serialize;
 
 use super::fingerprint;
 use crate::output::{BAD, CAUTION, GOOD, Page};
-use crate::values::{show_base64, show_time, tame};
-
-/// The name of an enum value without its prefix. One that this version does not know is a number.
-macro_rules! named {
-    ($kind:ty, $value:expr, $prefix:literal) => {
-        <$kind>::try_from($value).map_or_else(
-            |_| $value.to_string(),
-            |known| known.as_str_name().trim_start_matches($prefix).to_owned(),
-        )
-    };
-}
+use crate::values::{id, named, show_base64, tame, time};
 
 /// The name of a key's state.
 pub(crate) fn state_name(state: i32) -> String {
@@ -47,16 +37,6 @@ pub(crate) fn state_style(state: i32) -> Style {
 pub(crate) fn text_or_base64(bytes: &Bytes) -> (Option<String>, Option<String>) {
     std::str::from_utf8(bytes)
         .map_or_else(|_| (None, Some(show_base64(bytes))), |text| (Some(text.to_owned()), None))
-}
-
-/// An id, if there is one.
-pub(crate) fn id(bytes: &Bytes) -> Option<String> {
-    (!bytes.is_empty()).then(|| hex::encode(bytes))
-}
-
-/// A time, if there is one.
-pub(crate) fn time(time: Option<&prost_types::Timestamp>) -> Option<String> {
-    time.map(show_time)
 }
 
 /// A stored response.

@@ -45,7 +45,7 @@ pub(super) fn acquired(
             reply.set_verdict(verdict(*denial));
             let retry_after = match denial {
                 Denial::BreakerOpen => gate.look_again,
-                Denial::BudgetExhausted => Some(more_in(state, now)),
+                Denial::BudgetExhausted => more_in(state, now),
                 _ => None,
             };
             reply.retry_after = retry_after.map(wire_duration);
@@ -54,9 +54,10 @@ pub(super) fn acquired(
     reply
 }
 
-/// When a spent budget may have more.
-pub(super) fn more_in(state: &State, now: Timestamp) -> Duration {
-    state.share.dry_until().since(now)
+/// When a spent budget may have more, if that is known.
+pub(super) fn more_in(state: &State, now: Timestamp) -> Option<Duration> {
+    let left = state.share.dry_until().since(now);
+    (!left.is_zero() && !state.store_away).then_some(left)
 }
 
 /// A denial on the wire.

@@ -3,10 +3,14 @@
 //! A caller builds as little as it can per request: the client's own work is half of what is
 //! measured.
 
+mod acquire;
+mod breaker_state;
 mod claim;
 mod claim_complete;
 mod hot_key;
 mod replay;
+mod report;
+mod spread;
 
 use bytes::Bytes;
 use rand::rngs::SmallRng;
@@ -15,15 +19,19 @@ use semel_proto::v1::response::Content;
 use semel_proto::v1::{ClaimKeyRequest, CompleteKeyRequest, Fingerprint, Outcome, Response};
 use tonic::Status;
 
+pub(crate) use self::acquire::{Acquire, GrantSum};
+pub(crate) use self::breaker_state::BreakerState;
 pub(crate) use self::claim::Claim;
 pub(crate) use self::claim_complete::ClaimComplete;
 pub(crate) use self::hot_key::{HotKey, HotKeySum};
 pub(crate) use self::replay::Replay;
+pub(crate) use self::report::ReportBoth;
+pub(crate) use self::spread::Spread;
 
 use crate::entropy::random;
 use crate::failure::Failure;
 
-const TENANT: &str = "bench";
+pub(super) const TENANT: &str = "bench";
 const OPERATION: &str = "bench.write";
 const BODY_BYTES: usize = 200;
 
@@ -109,7 +117,7 @@ impl Scene {
 pub(crate) struct Dice(SmallRng);
 
 impl Dice {
-    /// A new owner id.
+    /// A new owner id, or any other id of 16 bytes.
     pub(crate) fn owner_id(&mut self) -> Bytes {
         let mut id = [0; 16];
         self.0.fill_bytes(&mut id);

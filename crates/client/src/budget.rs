@@ -1,0 +1,168 @@
+//! A budget as its users hold it: first attempts are counted, tokens are spent, nothing waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use thiserror::Error;
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+use crate::purse::Purse;
+
+/// Why no token was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Denied {
+    /// The tokens of the present lease are used up, or the node had none to give. More are asked for.
+    #[error("the retry tokens in hand are used up")]
+    Exhausted,
+    /// There is no lease: the first one is still to come, or it ended and the node does not answer.
+    #[error("there is no lease of retry tokens")]
+    NotLeased,
+    /// The client was closed.
+    #[error("the client of retry tokens was closed")]
+    Closed,
+}
+
+/// The retry budget of one tenant and dependency. Cheap to clone; all clones are the same budget.
+#[derive(Clone)]
+pub struct Budget(pub(crate) Arc<Ledger>);
+
+/// What the users of a budget and its lessee share.
+///
+/// There are two purses, since there are two leases: while one is spent, the next is fetched. Users
+/// spend the older first. Only the lessee fills and empties them.
+pub(crate) struct Ledger {
+    pub(crate) tenant: String,
+    pub(crate) dependency: String,
+    pub(crate) older: Purse,
+    pub(crate) newer: Purse,
+    /// So many tokens left in the newer purse are few.
+    pub(crate) few: AtomicU32,
+    requests: AtomicU64,
+    successes: AtomicU64,
+    denials: AtomicU64,
+    /// Something happened that the lessee may have to act on.
+    pub(crate) wake: Notify,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all budgets of a client share.
+pub(crate) struct Shared {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) closed: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.monotonic_us() / 1_000
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new(tenant: String, dependency: String, shared: Arc<Shared>) -> Self {
+        Self {
+            tenant,
+            dependency,
+            older: Purse::default(),
+            newer: Purse::default(),
+            few: AtomicU32::new(0),
+            requests: AtomicU64::new(0),
+            successes: AtomicU64::new(0),
+            denials: AtomicU64::new(0),
+            wake: Notify::new(),
+            shared,
+        }
+    }
+
+    /// Whether first attempts were counted since the last time.
+    pub(crate) fn is_attempting(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether tokens were denied since the last time.
+    pub(crate) fn is_denying(&self) -> bool {
+        self.denials.load(Ordering::Relaxed) > 0
+    }
+
+    /// The first attempts since the last time, and how many of them succeeded. A success whose attempt
+    /// was reported before waits for the next attempt: no report claims more successes than attempts.
+    pub(crate) fn take_attempts(&self) -> (u64, u64) {
+        let requests = self.requests.swap(0, Ordering::Relaxed);
+        let successes = self.successes.swap(0, Ordering::Relaxed);
+        let reported = successes.min(requests);
+        self.successes.fetch_add(successes - reported, Ordering::Relaxed);
+        (requests, reported)
+    }
+
+    /// The denials since the last time.
+    pub(crate) fn take_denials(&self) -> u64 {
+        self.denials.swap(0, Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn deny(&self, now_ms: u64) -> Denied {
+        if self.shared.closed.load(Ordering::Relaxed) {
+            return Denied::Closed;
+        }
+        if self.denials.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.wake.notify_one();
+        }
+        if self.newer.content().is_live(now_ms) { Denied::Exhausted } else { Denied::NotLeased }
+    }
+}
+
+impl Budget {
+    /// Counts a first attempt: what retries are paid from. Once per call, before or after it, however
+    /// many layers saw it. Retries and hedges are no first attempts.
+    #[inline]
+    pub fn first_attempt(&self) {
+        if self.0.requests.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.0.wake.notify_one();
+        }
+    }
+
+    /// Counts a first attempt that succeeded, beside [`first_attempt`](Self::first_attempt). Only
+    /// policies that deposit on success look at it.
+    #[inline]
+    pub fn first_success(&self) {
+        self.0.successes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes a token: the right to send one retry or hedge now. Never waits, and calls nobody.
+    ///
+    /// # Errors
+    ///
+    /// There is none. Don't retry then.
+    #[inline]
+    pub fn try_spend(&self) -> Result<(), Denied> {
+        let ledger = &*self.0;
+        let now_ms = ledger.shared.now_ms();
+        if ledger.older.take(now_ms).is_some() {
+            return Ok(());
+        }
+        let Some(left) = ledger.newer.take(now_ms) else { return Err(ledger.deny(now_ms)) };
+        if left == ledger.few.load(Ordering::Relaxed) {
+            ledger.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// How many tokens could be spent at this moment.
+    #[must_use]
+    pub fn in_hand(&self) -> u32 {
+        let now_ms = self.0.shared.now_ms();
+        let purses = [self.0.older.content(), self.0.newer.content()];
+        purses.iter().filter(|held| held.is_live(now_ms)).map(|held| held.tokens).sum()
+    }
+}
+
+impl std::fmt::Debug for Budget {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Budget")
+            .field("tenant", &self.0.tenant)
+            .field("dependency", &self.0.dependency)
+            .field("in_hand", &self.in_hand())
+            .finish_non_exhaustive()
+    }
+}
