@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::time::SimTime;
 
 /// How many events are kept to be read.
-const TAIL_MAX: usize = 60_000;
+const TAIL_MAX: usize = 60;
 /// How many broken promises are kept: the first one tells most.
 const VIOLATIONS_MAX: usize = 8;
 

@@ -32,8 +32,8 @@ const ASK_AGAIN_MS: u64 = 300;
 const ANSWER_WITHIN: Duration = Duration::from_millis(300);
 /// When measuring begins, when a third of the nodes vanishes, and when it ends.
 const WARM: Duration = Duration::from_secs(12);
-const VANISH: Duration = Duration::from_secs(32);
-const END: Duration = Duration::from_secs(42);
+const VANISH: Duration = Duration::from_secs(52);
+const END: Duration = Duration::from_secs(58);
 /// What is measured is measured in steps of this length.
 const STEP: Duration = Duration::from_millis(100);
 /// What counts as converged: this share of what may be granted, in thousandths, over a second.
@@ -93,7 +93,7 @@ async fn want(mut caller: Caller, seen: Rc<RefCell<Seen>>) {
     let mut reported_us = caller.world.time.now_us();
     let mut seq = 0;
     loop {
-        tokio::time::sleep(caller.random.millis(CONTENT_MS / 2, CONTENT_MS * 3 / 2)).await;
+        tokio::time::sleep(caller.random.millis(CONTENT_MS - 100, CONTENT_MS + 100)).await;
         let request_id = caller.random.id();
         loop {
             while !caller.cluster.node(node).is_some_and(|node| node.is_up()) {
