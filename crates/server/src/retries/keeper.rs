@@ -139,7 +139,7 @@ impl<S: Store> Keeper<S> {
         if state.schedule == Schedule::Syncing {
             return;
         }
-        match state.share.sync_at(&state.policy, now) {
+        match state.sync_at(now) {
             None => state.schedule = Schedule::Idle,
             Some(due) if due > now => {
                 // An account that was nudged is in the agenda already, for a time that has passed its
