@@ -12,6 +12,7 @@
 //! - [`fingerprint`]: what a key stands for
 //! - [`response`]: the stored answer of a piece of work
 //! - [`codec`]: the primitives of the stored encoding
+//! - [`breaker`]: circuit breakers: one state per dependency for the whole fleet
 //! - [`keys`]: idempotency keys: the record, its commands, its rules, its encoding and its index
 //!
 //! # Invariants
@@ -27,6 +28,7 @@
 //! It parses no wire message, compresses nothing, and holds no policy of its own: what an
 //! operation's policy says arrives inside the command.
 
+pub mod breaker;
 pub mod codec;
 pub mod fingerprint;
 pub mod keys;

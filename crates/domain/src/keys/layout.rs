@@ -157,7 +157,7 @@ pub fn expired_until(now: Timestamp) -> Range {
 }
 
 /// The first key after all keys with this prefix, which is not all 0xff: it starts with a letter.
-fn end_of_prefix(prefix: &[u8]) -> Bytes {
+pub(crate) fn end_of_prefix(prefix: &[u8]) -> Bytes {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
         if let Some(next) = last.checked_add(1) {
@@ -168,13 +168,13 @@ fn end_of_prefix(prefix: &[u8]) -> Bytes {
     Bytes::from(end)
 }
 
-fn put_framed(bytes: &mut BytesMut, name: &str) {
+pub(crate) fn put_framed(bytes: &mut BytesMut, name: &str) {
     // Names are at most 128 bytes, by construction.
     bytes.put_u8(u8::try_from(name.len()).unwrap_or(u8::MAX));
     bytes.put_slice(name.as_bytes());
 }
 
-fn take_framed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn take_framed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&length, rest) = bytes.split_first()?;
     rest.split_at_checked(usize::from(length))
 }
