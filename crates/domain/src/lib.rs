@@ -12,6 +12,9 @@
 //! - [`fingerprint`]: what a key stands for
 //! - [`response`]: the stored answer of a piece of work
 //! - [`codec`]: the primitives of the stored encoding
+//! - [`downstream`]: a tenant's dependency, what budgets and breakers belong to
+//! - [`budget`]: retry budgets: their bound, their records, what a node holds of them
+//! - [`retry`]: whether a request may be sent again, and when
 //! - [`breaker`]: circuit breakers: one state per dependency for the whole fleet
 //! - [`keys`]: idempotency keys: the record, its commands, its rules, its encoding and its index
 //!
@@ -29,12 +32,15 @@
 //! operation's policy says arrives inside the command.
 
 pub mod breaker;
+pub mod budget;
 pub mod codec;
+pub mod downstream;
 pub mod fingerprint;
 pub mod keys;
 pub mod limits;
 pub mod name;
 pub mod response;
+pub mod retry;
 pub mod time;
 
 /// What a rule asks to be done with the record that it was shown.

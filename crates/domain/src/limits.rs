@@ -75,6 +75,8 @@ pub const REQUEST_ID_MAX_BYTES: usize = 64;
 pub const WATCHED_MAX: usize = 256;
 /// The most outcomes of probes in one report.
 pub const PROBES_REPORTED_MAX: usize = 100;
+/// The most nodes that hold parts of one budget.
+pub const BUDGET_MEMBERS_MAX: usize = 4_096;
 /// The most tokens of one lease to a client.
 pub const LEASED_TOKENS_MAX: u32 = 100_000;
 

@@ -6,17 +6,18 @@
 mod support;
 
 use proptest::prelude::*;
-use semel_domain::breaker::layout::{Address, records_of};
+use semel_domain::breaker::layout::{from_record_key, record_key, records_of};
+use semel_domain::downstream::Downstream;
 use semel_domain::name::{Dependency, Tenant};
 
-fn address(tenant: &str, dependency: &str) -> Address {
-    Address {
+fn address(tenant: &str, dependency: &str) -> Downstream {
+    Downstream {
         tenant: Tenant::parse(tenant).expect("valid"),
         dependency: Dependency::parse(dependency).expect("valid"),
     }
 }
 
-fn addresses() -> impl Strategy<Value = Address> {
+fn addresses() -> impl Strategy<Value = Downstream> {
     ("[ab:]{1,4}", "[ab:]{1,4}").prop_map(|(tenant, dependency)| address(&tenant, &dependency))
 }
 
@@ -25,8 +26,8 @@ proptest! {
 
     #[test]
     fn no_two_addresses_share_a_place(one in addresses(), other in addresses()) {
-        prop_assert_eq!(one == other, one.record_key() == other.record_key());
-        prop_assert_eq!(Address::from_record_key(&one.record_key()), Some(one));
+        prop_assert_eq!(one == other, record_key(&one) == record_key(&other));
+        prop_assert_eq!(from_record_key(&record_key(&one)), Some(one));
     }
 
     #[test]
@@ -35,19 +36,19 @@ proptest! {
         other in addresses(),
     ) {
         let (start, end) = records_of(&one.tenant);
-        let key = other.record_key();
+        let key = record_key(&other);
         prop_assert_eq!(start <= key && key < end, one.tenant == other.tenant);
         let same_tenant = one.tenant == other.tenant;
         if same_tenant {
-            prop_assert_eq!(one.dependency.cmp(&other.dependency), one.record_key().cmp(&key));
+            prop_assert_eq!(one.dependency.cmp(&other.dependency), record_key(&one).cmp(&key));
         }
     }
 
     #[test]
     fn bytes_that_are_no_place_are_no_address(bytes in prop::collection::vec(any::<u8>(), 0..12)) {
         for bytes in [bytes.clone(), [b"c", &bytes[..]].concat()] {
-            if let Some(address) = Address::from_record_key(&bytes) {
-                prop_assert_eq!(&address.record_key()[..], &bytes[..]);
+            if let Some(address) = from_record_key(&bytes) {
+                prop_assert_eq!(&record_key(&address)[..], &bytes[..]);
             }
         }
     }
@@ -56,7 +57,7 @@ proptest! {
 /// Stored bytes of every released version are read for ever.
 #[test]
 fn places_stay_what_they_are() {
-    assert_eq!(address("acme", "stripe").record_key(), &b"c\x04acmestripe"[..]);
+    assert_eq!(record_key(&address("acme", "stripe")), &b"c\x04acmestripe"[..]);
     let (start, end) = records_of(&Tenant::parse("acme").expect("valid"));
     assert_eq!((&start[..], &end[..]), (&b"c\x04acme"[..], &b"c\x04acmf"[..]));
 }

@@ -12,6 +12,8 @@
 //! - `batcher`: calls of one thread become batches of the store
 //! - `keys`: the Keys service
 //! - `reporters`: which reports were counted already
+//! - `wire`, `pages`: values and listings that several services have in common
+//! - `audit`: the log of what operators do
 //! - `refusal`: every error reason, its code and its details, in one place
 //! - `deadline`: what is left of a call's time
 //! - `jitter`: randomness that was handed in
@@ -26,6 +28,7 @@
 //!
 //! It names no engine, and it does not authenticate: whoever can reach it may act for any tenant.
 
+mod audit;
 mod batcher;
 mod connection;
 pub mod core;
@@ -34,8 +37,10 @@ mod jitter;
 mod keys;
 pub mod node;
 pub mod options;
+mod pages;
 mod refusal;
 mod reporters;
+mod wire;
 
 pub use crate::core::{Core, Lane};
 pub use node::{Node, StartError};

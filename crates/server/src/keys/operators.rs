@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use bytes::{BufMut, Bytes, BytesMut};
 use semel_domain::keys::layout::{Address, Range, records_of, stuck_until};
 use semel_domain::keys::{Command, Outcome, Record, Stage, decode};
-use semel_domain::limits::{PAGE_DEFAULT, PAGE_MAX};
 use semel_domain::time::Timestamp;
 use semel_proto::v1;
 use semel_store::{Page, Scan, Space, Store};
@@ -14,19 +12,16 @@ use semel_store::{Page, Scan, Space, Store};
 use super::engine::{Call, refuse};
 use super::service::{KeysService, mixed_up};
 use super::{parse, reply};
+use crate::audit::audit;
 use crate::deadline::Deadline;
+use crate::pages::{next_token, page_size, resume_after};
 use crate::refusal::{Reason, Refusal};
+use crate::wire::tenant;
 
 /// Rows that one page may look through. A filter that fits few of them gives short pages.
 const EXAMINED_MAX: usize = 2_000;
 /// Bytes that one page may look through.
 const EXAMINED_MAX_BYTES: usize = 4 * 1024 * 1024;
-
-macro_rules! audit {
-    ($action:literal, $($field:tt)*) => {
-        tracing::info!(target: "semel::audit", action = $action, $($field)*)
-    };
-}
 
 impl<S: Store> KeysService<S> {
     pub(super) async fn get(
@@ -56,7 +51,7 @@ impl<S: Store> KeysService<S> {
         &self,
         request: v1::ListKeysRequest,
     ) -> Result<v1::ListKeysResponse, Refusal> {
-        let tenant = parse::tenant(&request.tenant)?;
+        let tenant = tenant(&request.tenant)?;
         let operation = parse::operation_filter(&request.operation)?;
         let filter = Filter {
             stage: parse::stage_filter(request.state)?,
@@ -97,7 +92,7 @@ impl<S: Store> KeysService<S> {
         request: v1::ListStuckKeysRequest,
         deadline: Deadline,
     ) -> Result<v1::ListStuckKeysResponse, Refusal> {
-        let tenant = parse::tenant(&request.tenant)?;
+        let tenant = tenant(&request.tenant)?;
         let operation = parse::operation_filter(&request.operation)?;
         let stuck_for = parse::stuck_for(request.stuck_for)?;
         let size = page_size(request.page_size)?;
@@ -202,38 +197,4 @@ impl Filter {
             && self.stage.is_none_or(|stage| record.stage(self.now) == stage)
             && self.labels.iter().all(|(name, value)| record.labels.get(name) == Some(value))
     }
-}
-
-fn page_size(asked: u32) -> Result<usize, Refusal> {
-    let size = if asked == 0 { PAGE_DEFAULT } else { asked };
-    if size > PAGE_MAX {
-        let problem = format!("must be at most {PAGE_MAX}");
-        return Err(Refusal::field(Reason::PageInvalid, "page_size", problem));
-    }
-    Ok(usize::try_from(size).unwrap_or(usize::MAX))
-}
-
-/// A token is the last key that was looked at, in hexadecimal.
-fn next_token(more: bool, last: Option<&Bytes>) -> String {
-    let Some(last) = last.filter(|_| more) else { return String::new() };
-    last.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn resume_after(token: &str, start: &Bytes, end: &Bytes) -> Result<Bytes, Refusal> {
-    let refuse = || {
-        let problem = "is not from a page of this very listing";
-        Refusal::field(Reason::PageInvalid, "page_token", problem)
-    };
-    let hexadecimal = token.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if !token.len().is_multiple_of(2) || token.len() > 4_096 || !hexadecimal {
-        return Err(refuse());
-    }
-    let mut key = BytesMut::with_capacity(token.len() / 2 + 1);
-    for pair in token.as_bytes().chunks_exact(2) {
-        let digits = std::str::from_utf8(pair).map_err(|_| refuse())?;
-        key.put_u8(u8::from_str_radix(digits, 16).map_err(|_| refuse())?);
-    }
-    let within = key.as_ref() >= start.as_ref() && key.as_ref() < end.as_ref();
-    key.put_u8(0);
-    if within { Ok(key.freeze()) } else { Err(refuse()) }
 }

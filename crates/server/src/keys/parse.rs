@@ -13,7 +13,7 @@ use semel_domain::keys::{
     Renew, Replay, Resolution, Stage,
 };
 use semel_domain::limits;
-use semel_domain::name::{Key, Operation, Tenant, is_name_character};
+use semel_domain::name::{Key, Operation, is_name_character};
 use semel_domain::response::{Body, Content, Response};
 use semel_domain::time::Timestamp;
 use semel_proto::v1;
@@ -21,12 +21,7 @@ use semel_proto::v1;
 use super::body;
 use crate::options::KeyOptions;
 use crate::refusal::{Reason, Refusal};
-
-type Parsed<T> = Result<T, Refusal>;
-
-pub(crate) fn tenant(text: &str) -> Parsed<Tenant> {
-    Tenant::parse(text).map_err(|error| Refusal::field(Reason::TenantInvalid, "tenant", error))
-}
+use crate::wire::{Parsed, audit, duration, positive, tenant};
 
 pub(crate) fn operation(text: &str) -> Parsed<Operation> {
     Operation::parse(text)
@@ -238,28 +233,6 @@ fn retention(given: Option<WireDuration>) -> Parsed<Option<Duration>> {
     Ok(Some(retention))
 }
 
-fn positive(field: &str, given: WireDuration) -> Parsed<Duration> {
-    match duration(field, given)? {
-        Duration::ZERO => {
-            let problem = "must be more than zero; leave it out to take the default";
-            Err(Refusal::field(Reason::DurationInvalid, field, problem))
-        }
-        positive => Ok(positive),
-    }
-}
-
-fn duration(field: &str, given: WireDuration) -> Parsed<Duration> {
-    let well_formed = (0..1_000_000_000).contains(&given.nanos);
-    let parts = (u64::try_from(given.seconds), u32::try_from(given.nanos));
-    match parts {
-        (Ok(seconds), Ok(nanos)) if well_formed => Ok(Duration::new(seconds, nanos)),
-        _ => {
-            let problem = "must not be negative, nor have nanoseconds outside 0 to 999,999,999";
-            Err(Refusal::field(Reason::DurationInvalid, field, problem))
-        }
-    }
-}
-
 fn first_sent(given: Option<WireTimestamp>, options: &KeyOptions) -> Parsed<Option<Timestamp>> {
     let refuse = |problem| Refusal::field(Reason::FirstSentInvalid, "first_sent", problem);
     let Some(given) = given else {
@@ -337,18 +310,4 @@ fn response(given: Option<v1::Response>, options: &KeyOptions) -> Parsed<Option<
         metadata: metadata.collect(),
         body,
     }))
-}
-
-fn audit(actor: &str, reason: &str) -> Parsed<(Box<str>, Box<str>)> {
-    let check = |field: &str, text: &str, max: usize| {
-        let blank = text.chars().all(char::is_whitespace);
-        if blank || text.len() > max || text.chars().any(char::is_control) {
-            let problem = format!("must be 1 to {max} bytes, not blank, no control characters");
-            return Err(Refusal::field(Reason::AuditInvalid, field, problem));
-        }
-        Ok(text.into())
-    };
-    let actor = check("actor", actor, limits::ACTOR_MAX_BYTES)?;
-    let reason = check("reason", reason, limits::REASON_MAX_BYTES)?;
-    Ok((actor, reason))
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use prost_types::{Duration as WireDuration, Timestamp as WireTimestamp};
 use semel_domain::keys::layout::Address;
 use semel_domain::keys::{
     Answer, Attempt, AttemptEnd, AuditAction, ClaimOutcome, CompleteOutcome, Conclusion,
@@ -17,6 +16,7 @@ use semel_proto::v1;
 use super::body;
 use crate::jitter::Jitter;
 use crate::refusal::{Reason, Refusal};
+use crate::wire::{wire_duration, wire_time};
 
 type Reply<T> = Result<T, Refusal>;
 
@@ -391,20 +391,5 @@ fn fingerprint(fingerprint: &semel_domain::fingerprint::Fingerprint) -> v1::Fing
     v1::Fingerprint {
         algorithm: fingerprint.algorithm().to_owned(),
         digest: fingerprint.digest().clone(),
-    }
-}
-
-fn wire_duration(duration: Duration) -> WireDuration {
-    WireDuration {
-        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        nanos: i32::try_from(duration.subsec_nanos()).unwrap_or(0),
-    }
-}
-
-pub(crate) fn wire_time(at: Timestamp) -> WireTimestamp {
-    let (seconds, micros) = (at.as_micros() / 1_000_000, at.as_micros() % 1_000_000);
-    WireTimestamp {
-        seconds: i64::try_from(seconds).unwrap_or(i64::MAX),
-        nanos: i32::try_from(micros * 1_000).unwrap_or(0),
     }
 }
