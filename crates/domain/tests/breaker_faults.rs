@@ -31,7 +31,7 @@ impl Desk {
     }
 
     fn condition(&self, now: Timestamp) -> Condition {
-        snapshot(self.0.as_ref(), now).condition
+        snapshot(self.0.as_ref(), now).standing.condition
     }
 }
 
@@ -47,7 +47,7 @@ fn a_late_message_with_an_old_timestamp_can_not_rewind_a_cool_down() {
     desk.ask(&absorb(9, GENERATION + 1, &[(A, counts(1, 0))]), behind);
     let left = Outcome::Probe(ProbeOutcome::CoolingDown(10 * SECOND));
     assert_eq!(desk.ask(&probe(), behind), left);
-    assert_eq!(snapshot(desk.0.as_ref(), behind).look_again, Some(10 * SECOND));
+    assert_eq!(snapshot(desk.0.as_ref(), behind).standing.look_again, Some(10 * SECOND));
     assert_eq!(
         desk.0.map(|record| (record.state, record.touched_at)),
         opened.0.map(|record| (record.state, record.touched_at)),
@@ -81,8 +81,8 @@ fn a_probe_that_never_settles_can_not_block_for_days() {
     let mut desk = Desk(Some(open_until(NOW, 0)));
     let lost = desk.granted(1, NOW);
     let end = NOW.after(lost.expires_in);
-    assert!(!snapshot(desk.0.as_ref(), end.before(MICROSECOND)).probe_due);
-    assert!(snapshot(desk.0.as_ref(), end).probe_due);
+    assert!(!snapshot(desk.0.as_ref(), end.before(MICROSECOND)).standing.probe_due);
+    assert!(snapshot(desk.0.as_ref(), end).standing.probe_due);
     let next = desk.granted(2, end);
     assert_eq!(next.generation, lost.generation, "inconclusive: it still is half-open");
     // The lost one comes back after all, and says nothing any more.
@@ -200,7 +200,7 @@ fn a_breaker_that_flaps_can_not_hammer_what_it_protects() {
         let seq = u64::from(round) + 5;
         desk.ask(&absorb(seq, generation, &[(A, counts(0, 20)), (B, counts(0, 20))]), now);
         assert_eq!(desk.ask(&advance(), now), Outcome::Advance(AdvanceOutcome::Opened));
-        let wait = snapshot(desk.0.as_ref(), now).look_again.unwrap_or_default();
+        let wait = snapshot(desk.0.as_ref(), now).standing.look_again.unwrap_or_default();
         waits.push(wait.as_secs());
         now = now.after(wait);
         for probe in 0..3 {
@@ -209,7 +209,7 @@ fn a_breaker_that_flaps_can_not_hammer_what_it_protects() {
             desk.settled(byte, ProbeResult::Succeeded, now);
         }
         // Closed, and at once it fails again.
-        assert_eq!(snapshot(desk.0.as_ref(), now).admitted_per_mille, 50);
+        assert_eq!(snapshot(desk.0.as_ref(), now).standing.admitted_per_mille, 50);
     }
     assert_eq!(waits, [10, 20, 40, 60, 60]);
 }

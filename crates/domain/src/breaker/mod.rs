@@ -48,7 +48,7 @@ pub use outcome::{
 };
 pub use policy::Policy;
 pub use record::{Force, ForceKind, NodeSeen, Permit, PolicySet, Record, State};
-pub use view::{Condition, Snapshot, isolated_for, snapshot};
+pub use view::{Condition, Snapshot, Standing, isolated_for, snapshot, standing};
 pub use window::{Counts, ReporterId, Ring, Slot, Tracked, Window};
 
 use crate::Change;

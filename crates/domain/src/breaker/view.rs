@@ -17,9 +17,9 @@ pub enum Condition {
     HalfOpen,
 }
 
-/// A breaker at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+/// Where a breaker stands, without its counts: what is asked before every call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
     /// Where it stands.
     pub condition: Condition,
     /// Its generation.
@@ -28,39 +28,57 @@ pub struct Snapshot {
     pub admitted_per_mille: u32,
     /// When the next change of itself is due: a probe, a step of the ramp, the end of an override.
     pub look_again: Option<Duration>,
+    /// Since when it stands there; absent: since ever.
+    pub since: Option<Timestamp>,
+    /// A probe would be permitted now.
+    pub probe_due: bool,
+}
+
+/// A breaker at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Where it stands.
+    pub standing: Standing,
     /// Outcomes in the window.
     pub counts: Counts,
     /// How many reporters they are of, as far as they are told apart.
     pub reporters: usize,
     /// The operator's force, if any.
     pub force: Option<Force>,
-    /// Since when it stands there; absent: since ever.
-    pub since: Option<Timestamp>,
     /// The version of its policy; 0: the default policy.
     pub policy_version: u64,
-    /// A probe would be permitted now.
-    pub probe_due: bool,
+}
+
+/// Where the breaker of `record` (absent: `None`) stands at `now`.
+#[must_use]
+pub fn standing(record: Option<&Record>, now: Timestamp) -> Standing {
+    record.map_or(NEVER_USED, |record| {
+        let now = now.max(record.touched_at);
+        stand(&record.settled(now), now)
+    })
 }
 
 /// The breaker of `record` (absent: `None`) at `now`.
 #[must_use]
 pub fn snapshot(record: Option<&Record>, now: Timestamp) -> Snapshot {
-    let Some(record) = record else { return never_used() };
+    let Some(record) = record else {
+        return Snapshot {
+            standing: NEVER_USED,
+            counts: Counts::default(),
+            reporters: 0,
+            force: None,
+            policy_version: 0,
+        };
+    };
     let now = now.max(record.touched_at);
     let record = record.settled(now);
     let policy = record.policy();
-    let stand = stand(&record, now);
     Snapshot {
-        condition: stand.condition,
-        generation: record.generation,
-        admitted_per_mille: stand.admitted_per_mille,
-        look_again: stand.next,
+        standing: stand(&record, now),
         counts: record.window.totals.sum(&policy, now),
         reporters: record.window.reporters(&policy, now),
         force: record.force.clone(),
-        since: Some(stand.since),
         policy_version: record.policy_version(),
-        probe_due: stand.probe_due,
     }
 }
 
@@ -79,60 +97,59 @@ pub fn isolated_for(
     tracked.isolated_until.map(|until| until.since(now)).filter(|left| !left.is_zero())
 }
 
-fn never_used() -> Snapshot {
-    Snapshot {
-        condition: Condition::Closed,
-        generation: 0,
-        admitted_per_mille: 1_000,
-        look_again: None,
-        counts: Counts::default(),
-        reporters: 0,
-        force: None,
-        since: None,
-        policy_version: 0,
-        probe_due: false,
-    }
-}
+/// How a breaker stands that has no record.
+const NEVER_USED: Standing = Standing {
+    condition: Condition::Closed,
+    generation: 0,
+    admitted_per_mille: 1_000,
+    look_again: None,
+    since: None,
+    probe_due: false,
+};
 
-/// Where a breaker stands, without its counts.
-struct Stand {
-    condition: Condition,
-    admitted_per_mille: u32,
-    since: Timestamp,
-    next: Option<Duration>,
-    probe_due: bool,
-}
-
-fn stand(record: &Record, now: Timestamp) -> Stand {
+fn stand(record: &Record, now: Timestamp) -> Standing {
+    let generation = record.generation;
     if let Some(force) = &record.force {
         let (condition, admitted_per_mille) = match force.kind {
             ForceKind::Open => (Condition::Open, 0),
             ForceKind::Closed | ForceKind::MetricsOnly => (Condition::Closed, 1_000),
         };
-        let next = force.expires_at.map(|end| end.since(now));
-        return Stand { condition, admitted_per_mille, since: force.since, next, probe_due: false };
+        let (look_again, since) = (force.expires_at.map(|end| end.since(now)), Some(force.since));
+        let probe_due = false;
+        return Standing {
+            condition,
+            generation,
+            admitted_per_mille,
+            look_again,
+            since,
+            probe_due,
+        };
     }
     match &record.state {
         State::Closed { since, recovered } => {
-            let (share, next) = match recovered {
+            let (admitted_per_mille, look_again) = match recovered {
                 None => (1_000, None),
                 Some(_) => record.policy().ramp(now.since(*since)),
             };
-            let condition = Condition::Closed;
-            Stand { condition, admitted_per_mille: share, since: *since, next, probe_due: false }
+            let since = Some(*since);
+            Standing { generation, admitted_per_mille, look_again, since, ..NEVER_USED }
         }
-        State::Open { since, until, .. } => held_back(Condition::Open, *since, until.since(now)),
+        State::Open { since, until, .. } => {
+            held_back(Condition::Open, generation, *since, until.since(now))
+        }
         State::HalfOpen { since, permits, .. } => {
             let left = free_in(permits, record.policy().probes_max, now);
-            held_back(Condition::HalfOpen, *since, left)
+            held_back(Condition::HalfOpen, generation, *since, left)
         }
     }
 }
 
 /// A probe is due once nothing is `left` to wait for.
-fn held_back(condition: Condition, since: Timestamp, left: Duration) -> Stand {
-    let next = (!left.is_zero()).then_some(left);
-    Stand { condition, admitted_per_mille: 0, since, next, probe_due: next.is_none() }
+fn held_back(condition: Condition, generation: u64, since: Timestamp, left: Duration) -> Standing {
+    let (admitted_per_mille, since) = (0, Some(since));
+    let look_again = (!left.is_zero()).then_some(left);
+    let probe_due = look_again.is_none();
+    Standing { condition, generation, admitted_per_mille, look_again, since, probe_due }
 }
 
 /// How long it is until there is a slot for a probe.

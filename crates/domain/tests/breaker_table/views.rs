@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use semel_domain::breaker::Condition::{Closed, HalfOpen, Open};
 use semel_domain::breaker::{
-    Condition, ForceKind, Policy, Record, ReporterId, isolated_for, snapshot,
+    Condition, ForceKind, Policy, Record, ReporterId, isolated_for, snapshot, standing,
 };
 use semel_domain::time::Timestamp;
 
@@ -46,8 +46,9 @@ fn breakers_are_seen_as_they_stand() {
     ];
     for (name, record, now, expected) in rows {
         let seen = snapshot(record.as_ref(), now);
-        let found = (seen.condition, seen.admitted_per_mille, seen.generation, seen.look_again, seen.probe_due);
+        let found = { let s = seen.standing; (s.condition, s.admitted_per_mille, s.generation, s.look_again, s.probe_due) };
         assert_eq!(found, expected, "{name}");
+        assert_eq!(standing(record.as_ref(), now), seen.standing, "{name}");
         assert_eq!(seen.force.is_some(), name.starts_with("forced") || name == "metrics only", "{name}");
         assert_eq!(seen.policy_version, record.map_or(0, |_| 3), "{name}");
     }
