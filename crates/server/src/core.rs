@@ -5,11 +5,15 @@
 
 use std::sync::Arc;
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use semel_proto::v1::breakers_server;
 use semel_proto::v1::keys_server::Keys;
 use semel_store::{Clock, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::batcher::Batcher;
+use crate::breakers::{Breakers, BreakersService};
 use crate::jitter::Jitter;
 use crate::keys::{Engine, KeyTransition, KeysService, ReplayCache, Sweeper, WaiterCounts};
 use crate::options::{NodeOptions, OptionsError};
@@ -20,6 +24,7 @@ pub struct Core<S> {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Arc<NodeOptions>,
     pub(crate) closing: CancellationToken,
+    pub(crate) breakers: Arc<Breakers<S>>,
     seed: u64,
     cache: Arc<ReplayCache>,
     waiters: Arc<WaiterCounts>,
@@ -32,6 +37,7 @@ impl<S> Clone for Core<S> {
             clock: Arc::clone(&self.clock),
             options: Arc::clone(&self.options),
             closing: self.closing.clone(),
+            breakers: Arc::clone(&self.breakers),
             seed: self.seed,
             cache: Arc::clone(&self.cache),
             waiters: Arc::clone(&self.waiters),
@@ -48,6 +54,7 @@ impl<S> std::fmt::Debug for Core<S> {
 /// The services of one serving thread, and the batches of their calls.
 pub struct Lane<S> {
     pub(crate) keys: KeysService<S>,
+    pub(crate) breakers: BreakersService<S>,
     pub(crate) batcher: Arc<Batcher<KeyTransition>>,
 }
 
@@ -71,10 +78,24 @@ impl<S: Store> Core<S> {
         options: NodeOptions,
     ) -> Result<Self, OptionsError> {
         options.check()?;
+        let closing = CancellationToken::new();
+        // Unguessable as long as the seed is: one draw names the node, another feeds its permits.
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut node = [0; 16];
+        random.fill_bytes(&mut node);
+        let breakers = Breakers::new(
+            Arc::clone(&store),
+            Arc::clone(&clock),
+            node,
+            random.next_u64(),
+            options.breakers,
+            closing.clone(),
+        );
         Ok(Self {
+            breakers: Arc::new(breakers),
             cache: Arc::new(ReplayCache::new(options.keys.replay_cache_bytes)),
             waiters: Arc::new(WaiterCounts::new(&options.keys)),
-            closing: CancellationToken::new(),
+            closing,
             options: Arc::new(options),
             store,
             clock,
@@ -106,10 +127,10 @@ impl<S: Store> Core<S> {
             Arc::new(self.options.keys.clone()),
             Jitter::new(seed),
         );
-        Lane { keys, batcher }
+        Lane { keys, breakers: BreakersService(Arc::clone(&self.breakers)), batcher }
     }
 
-    /// The node's work in the background, until it closes: sweeping. Calls `report` with whether the
+    /// The node's work in the background, until it closes: sweeping, and keeping breakers. Calls `report` with whether the
     /// store answers, whenever that is found out.
     pub async fn background(&self, report: impl AsyncFnMut(bool)) {
         let sweeper = Sweeper {
@@ -117,7 +138,8 @@ impl<S: Store> Core<S> {
             clock: Arc::clone(&self.clock),
             interval: self.options.keys.sweep_interval,
         };
-        self.closing.run_until_cancelled(sweeper.run(report)).await;
+        let sweeping = self.closing.run_until_cancelled(sweeper.run(report));
+        tokio::join!(sweeping, self.breakers.run());
     }
 }
 
@@ -126,6 +148,12 @@ impl<S: Store> Lane<S> {
     #[must_use]
     pub const fn keys(&self) -> &impl Keys {
         &self.keys
+    }
+
+    /// The Breakers service.
+    #[must_use]
+    pub const fn breakers(&self) -> &impl breakers_server::Breakers {
+        &self.breakers
     }
 
     /// Carries the calls of this lane to `store` until `drained`, then what is still queued.

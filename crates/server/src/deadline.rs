@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use semel_store::Clock;
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
+use tonic::{Response, Status};
+
+use crate::refusal::Refusal;
 
 /// The response metadata that says what was left of the call's deadline, in milliseconds.
 pub(crate) const REMAINING_HEADER: &str = "semel-remaining-ms";
@@ -24,6 +27,31 @@ impl Deadline {
             timeout
                 .map(|timeout| clock.now_us().saturating_add(semel_domain::time::micros(timeout))),
         )
+    }
+
+    /// The deadline of work that has no call of its own.
+    pub(crate) const fn none() -> Self {
+        Self(None)
+    }
+
+    /// Makes a call's answer of its result, and notes what is left.
+    pub(crate) fn answer<T>(
+        self,
+        result: Result<T, Refusal>,
+        clock: &dyn Clock,
+    ) -> Result<Response<T>, Status> {
+        match result {
+            Ok(reply) => {
+                let mut response = Response::new(reply);
+                self.note(response.metadata_mut(), clock);
+                Ok(response)
+            }
+            Err(refusal) => {
+                let mut status = Status::from(refusal);
+                self.note(status.metadata_mut(), clock);
+                Err(status)
+            }
+        }
     }
 
     /// What is left; `None`: no end.

@@ -11,6 +11,7 @@
 //! - `connection`: an accepted connection, counted until it closes
 //! - `batcher`: calls of one thread become batches of the store
 //! - `keys`: the Keys service
+//! - `breakers`: the Breakers service
 //! - `reporters`: which reports were counted already
 //! - `wire`, `pages`: values and listings that several services have in common
 //! - `audit`: the log of what operators do
@@ -30,6 +31,7 @@
 
 mod audit;
 mod batcher;
+mod breakers;
 mod connection;
 pub mod core;
 mod deadline;
@@ -44,4 +46,4 @@ mod wire;
 
 pub use crate::core::{Core, Lane};
 pub use node::{Node, StartError};
-pub use options::{KeyOptions, NodeOptions, OptionsError};
+pub use options::{BreakerOptions, KeyOptions, NodeOptions, OptionsError};

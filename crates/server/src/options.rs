@@ -31,6 +31,8 @@ pub struct NodeOptions {
     pub grace: Duration,
     /// The Keys service.
     pub keys: KeyOptions,
+    /// The Breakers service.
+    pub breakers: BreakerOptions,
 }
 
 impl Default for NodeOptions {
@@ -43,6 +45,7 @@ impl Default for NodeOptions {
             queued_calls_max: 4_096,
             grace: Duration::from_secs(10),
             keys: KeyOptions::default(),
+            breakers: BreakerOptions::default(),
         }
     }
 }
@@ -90,6 +93,23 @@ impl Default for KeyOptions {
     }
 }
 
+/// How the Breakers service answers.
+#[derive(Clone, Copy, Debug)]
+pub struct BreakerOptions {
+    /// Breakers that a node follows. Default: 100,000.
+    pub breakers_max: usize,
+    /// Streams that watch breakers. Default: 10,000.
+    pub watchers_max: usize,
+    /// Reporters whose reports a node tells apart. Default: 100,000.
+    pub reporters_max: usize,
+}
+
+impl Default for BreakerOptions {
+    fn default() -> Self {
+        Self { breakers_max: 100_000, watchers_max: 10_000, reporters_max: 100_000 }
+    }
+}
+
 impl KeyOptions {
     pub(crate) fn policy(&self) -> Policy {
         Policy { retention: self.retention, allowed_skew: self.allowed_skew }
@@ -126,7 +146,11 @@ impl NodeOptions {
         within("waiters_per_tenant_max", keys.waiters_per_tenant_max, 1, 1_000_000)?;
         within("waiters_max", keys.waiters_max, 1, 1_000_000)?;
         let (shortest, longest) = (Duration::from_millis(10), Duration::from_secs(3_600));
-        within("sweep_interval", keys.sweep_interval, shortest, longest)
+        within("sweep_interval", keys.sweep_interval, shortest, longest)?;
+        let breakers = &self.breakers;
+        within("breakers_max", breakers.breakers_max, 1, 10_000_000)?;
+        within("watchers_max", breakers.watchers_max, 1, 1_000_000)?;
+        within("reporters_max", breakers.reporters_max, 1, 10_000_000)
     }
 }
 

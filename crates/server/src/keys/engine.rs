@@ -166,22 +166,26 @@ impl<S: Store> Engine<S> {
     }
 
     fn patience(&self, deadline: Deadline) -> Patience<'_> {
-        let until = self.now().after(SETTLE_FOR);
-        Patience { clock: &*self.clock, deadline, until, pause: SETTLE_PAUSE_MIN }
+        Patience::new(&*self.clock, deadline)
     }
 }
 
 /// How long an unknown commit is settled for: until the deadline, or for a while if there is none.
-struct Patience<'a> {
+pub(crate) struct Patience<'a> {
     clock: &'a dyn Clock,
     deadline: Deadline,
     until: Timestamp,
     pause: Duration,
 }
 
-impl Patience<'_> {
+impl<'a> Patience<'a> {
+    pub(crate) fn new(clock: &'a dyn Clock, deadline: Deadline) -> Self {
+        let until = Timestamp::from_micros(clock.now_us()).after(SETTLE_FOR);
+        Self { clock, deadline, until, pause: SETTLE_PAUSE_MIN }
+    }
+
     /// Pauses before the next try. False: there is no time for one.
-    async fn pause(&mut self) -> bool {
+    pub(crate) async fn pause(&mut self) -> bool {
         let now = Timestamp::from_micros(self.clock.now_us());
         let left = self.deadline.left(self.clock).unwrap_or_else(|| self.until.since(now));
         if left <= self.pause {

@@ -22,7 +22,7 @@ mod sweeper;
 mod transition;
 mod waiters;
 
-pub(crate) use engine::Engine;
+pub(crate) use engine::{Engine, Patience, refuse};
 pub(crate) use replay_cache::ReplayCache;
 pub(crate) use service::KeysService;
 pub(crate) use sweeper::Sweeper;

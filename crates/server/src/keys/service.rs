@@ -170,18 +170,7 @@ impl<S: Store> KeysService<S> {
         deadline: Deadline,
         result: Result<T, Refusal>,
     ) -> Result<Response<T>, Status> {
-        match result {
-            Ok(reply) => {
-                let mut response = Response::new(reply);
-                deadline.note(response.metadata_mut(), &*self.engine.clock);
-                Ok(response)
-            }
-            Err(refusal) => {
-                let mut status = Status::from(refusal);
-                deadline.note(status.metadata_mut(), &*self.engine.clock);
-                Err(status)
-            }
-        }
+        deadline.answer(result, &*self.engine.clock)
     }
 }
 
