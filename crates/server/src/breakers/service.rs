@@ -32,7 +32,7 @@ impl<S: Store> Breakers<S> {
         let of = wire::downstream(&request.tenant, &request.dependency)?;
         let (reporter, question) = parse::asker(&request)?;
         let view = self.view(&of)?;
-        self.know(&view, deadline).await?;
+        self.know(&view).await?;
         let permit = match question {
             Some(probe_id) => self.probe(&view, probe_id, deadline).await?,
             None => None,
@@ -55,11 +55,12 @@ impl<S: Store> Breakers<S> {
         probe_id: [u8; 16],
         deadline: Deadline,
     ) -> Result<Option<Grant>, Refusal> {
-        if !self.may_probe(view) {
+        // Without the store there is none, and nobody should queue to find that out.
+        if self.is_degraded() || !self.may_probe(view) {
             return Ok(self.given(view, probe_id));
         }
         let _turn = view.asking.lock().await;
-        if !self.may_probe(view) {
+        if self.is_degraded() || !self.may_probe(view) {
             return Ok(self.given(view, probe_id));
         }
         let command = Command::Probe(Probe { permit: self.random_id(), probe_id });
@@ -76,7 +77,7 @@ impl<S: Store> Breakers<S> {
     }
 
     fn may_probe(&self, view: &View) -> bool {
-        view.snapshot(self.now()).standing.probe_due
+        view.standing(self.now()).probe_due
     }
 
     /// The permit that this question was answered with before.
@@ -154,7 +155,7 @@ impl<S: Store> v1::breakers_server::Breakers for BreakersService<S> {
         request: Request<v1::WatchBreakersRequest>,
     ) -> Result<Response<Self::WatchBreakersStream>, Status> {
         let deadline = self.deadline_of(&request);
-        let watching = watching::watch(Arc::clone(&self.0), request.get_ref(), deadline).await;
+        let watching = watching::watch(Arc::clone(&self.0), request.get_ref()).await;
         self.answer(deadline, watching)
     }
 

@@ -29,6 +29,9 @@ const SHARDS: usize = 64;
 /// Commands of one batch.
 const BATCH_MAX: usize = 512;
 
+/// A store that gives no answer for this long counts as out of reach: its answer is unknown then.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
 /// A breaker before a call: what a retry is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gate {
@@ -105,9 +108,8 @@ impl<S: Store> Breakers<S> {
     /// The breaker of a downstream as this node knows it: in memory, at once. One that is not known
     /// counts as closed, and is looked up.
     pub(crate) fn gate(&self, of: &Downstream) -> Gate {
-        let view = self.view(of).ok();
-        let record = view.and_then(|view| view.record());
-        let stands = standing(record.as_deref(), self.now());
+        let now = self.now();
+        let stands = self.view(of).map_or_else(|_| standing(None, now), |view| view.standing(now));
         Gate {
             open: stands.condition != Condition::Closed,
             look_again: stands.look_again,
@@ -193,18 +195,25 @@ impl<S: Store> Breakers<S> {
     }
 
     /// Reads a breaker once, if this node does not know it yet. Without the store, it stays unknown.
-    pub(super) async fn know(&self, view: &Arc<View>, deadline: Deadline) -> Result<(), Refusal> {
+    pub(super) async fn know(&self, view: &Arc<View>) -> Result<(), Refusal> {
         if view.is_known() {
             return Ok(());
         }
         let _turn = view.asking.lock().await;
-        if view.is_known() {
+        self.know_all(std::slice::from_ref(view)).await
+    }
+
+    /// Reads those breakers once that this node does not know yet.
+    pub(super) async fn know_all(&self, views: &[Arc<View>]) -> Result<(), Refusal> {
+        let unknown = views.iter().filter(|view| !view.is_known());
+        let reads = unknown.map(|view| (Arc::clone(view), Arc::new(Command::Get)));
+        let reads: Vec<_> = reads.collect();
+        if reads.is_empty() {
             return Ok(());
         }
-        match self.decide(view, Command::Get, deadline).await {
-            Err(refusal) if refusal.reason != Reason::StoreUnavailable => Err(refusal),
-            _ => Ok(()),
-        }
+        let answers = self.carry(&reads).await.into_iter();
+        // A store that is away leaves doubt, but what is there and can't be read is an error.
+        answers.filter(Result::is_ok).try_for_each(|answer| finish(answer).map(drop))
     }
 
     /// Decides one command. An unknown commit is settled by running the same transition again, which
@@ -258,7 +267,11 @@ impl<S: Store> Breakers<S> {
         let updates = commands
             .iter()
             .map(|(view, command)| update(view.record_key.clone(), Arc::clone(command)));
-        let answers = self.store.update(updates.collect()).await;
+        let update = tokio::time::timeout(ANSWER_MAX, self.store.update(updates.collect()));
+        let answers = update.await.unwrap_or_else(|_| {
+            let late = || StoreError::Unknown(format!("no answer within {ANSWER_MAX:?}"));
+            commands.iter().map(|_| Err(late())).collect()
+        });
         for ((view, command), answer) in commands.iter().zip(&answers) {
             self.hear(view, command, answer);
         }
@@ -288,5 +301,82 @@ fn finish(answer: Answer) -> Result<Decided, Refusal> {
         Ok(Ok(decided)) => Ok(decided),
         Ok(Err(error)) => Err(Refusal::new(Reason::RecordUnreadable, error.to_string())),
         Err(error) => Err(refuse(&error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures::StreamExt;
+    use semel_domain::breaker::{ForceKind, Override};
+    use semel_domain::name::{Dependency, Tenant};
+    use semel_store::{MemoryStore, SystemClock};
+
+    use super::*;
+
+    fn breakers(store: &MemoryStore, seed: u64) -> Breakers<MemoryStore> {
+        let (clock, options) = (Arc::new(SystemClock), BreakerOptions::default());
+        let (store, closing) = (Arc::new(store.clone()), CancellationToken::new());
+        let node = u128::from(seed).to_le_bytes();
+        Breakers::new(store, clock, node, seed, options, closing)
+    }
+
+    fn stripe() -> Downstream {
+        let tenant = Tenant::parse("acme").expect("valid");
+        Downstream { tenant, dependency: Dependency::parse("stripe").expect("valid") }
+    }
+
+    async fn force_open(breakers: &Breakers<MemoryStore>, id: u8) {
+        let (actor, reason) = ("ops".into(), "drill".into());
+        let kind = Some(ForceKind::Open);
+        let force = Override { id: [id; 16], kind, expires_in: None, actor, reason };
+        let view = breakers.view(&stripe()).expect("room");
+        let forced = breakers.decide(&view, Command::Override(force), Deadline::none()).await;
+        assert_eq!(forced.expect("decided"), Outcome::Override { already: false });
+    }
+
+    #[tokio::test]
+    async fn a_gate_that_is_not_known_is_closed_until_it_was_looked_up_and_then_follows_the_store()
+    {
+        let store = MemoryStore::new(Arc::new(SystemClock));
+        let (here, elsewhere) = (breakers(&store, 1), breakers(&store, 2));
+        force_open(&elsewhere, 1).await;
+        let unknown =
+            Gate { open: false, look_again: None, admitted_per_mille: 1_000, generation: 0 };
+        assert_eq!(here.gate(&stripe()), unknown);
+        let check = async {
+            let mut changes = pin!(here.view(&stripe()).expect("room").changes());
+            while here.gate(&stripe()) == unknown {
+                changes.next().await;
+            }
+            let open = Gate { open: true, admitted_per_mille: 0, generation: 1, ..unknown };
+            assert_eq!(here.gate(&stripe()), open);
+            force_open(&elsewhere, 2).await;
+            while here.gate(&stripe()).generation < 2 {
+                changes.next().await;
+            }
+            here.closing.cancel();
+        };
+        let both = async { tokio::join!(here.run(), check) };
+        tokio::time::timeout(Duration::from_secs(30), both).await.expect("it is looked up");
+    }
+
+    #[tokio::test]
+    async fn a_node_follows_no_more_breakers_than_it_may_and_forgets_what_is_idle() {
+        let store = MemoryStore::new(Arc::new(SystemClock));
+        let mut here = breakers(&store, 1);
+        here.options.breakers_max = 1;
+        let view = here.view(&stripe()).expect("room");
+        let other =
+            Downstream { dependency: Dependency::parse("other").expect("valid"), ..stripe() };
+        assert_eq!(here.view(&other).err().expect("full").reason, Reason::Overloaded);
+        assert!(!here.gate(&other).open, "doubt does not stop traffic");
+        let now_us = here.clock.monotonic_us();
+        let watching = view.changes();
+        assert!(!here.forget(&view, now_us + 60_000_000, 1_000_000), "somebody watches it");
+        drop(watching);
+        assert!(here.forget(&view, now_us + 60_000_000, 1_000_000));
+        assert!(here.view(&other).is_ok());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
 use semel_domain::breaker::layout::record_key;
-use semel_domain::breaker::{Condition, Force, Record, Snapshot, snapshot, standing};
+use semel_domain::breaker::{Condition, Force, Record, Snapshot, Standing, snapshot, standing};
 use semel_domain::downstream::Downstream;
 use semel_domain::time::Timestamp;
 use semel_store::Durability;
@@ -95,6 +95,10 @@ impl View {
     pub(super) fn record(&self) -> Option<Arc<Record>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.as_ref().and_then(|known| known.record.clone())
+    }
+
+    pub(super) fn standing(&self, now: Timestamp) -> Standing {
+        standing(self.record().as_deref(), now)
     }
 
     pub(super) fn snapshot(&self, now: Timestamp) -> Snapshot {

@@ -12,7 +12,6 @@ use tonic::Status;
 use super::shared::Breakers;
 use super::view::View;
 use super::{parse, reply};
-use crate::deadline::Deadline;
 use crate::refusal::{Reason, Refusal};
 
 /// Changes on their way to a watcher.
@@ -26,16 +25,11 @@ const COME_BACK_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 pub(super) async fn watch<S: Store>(
     shared: Arc<Breakers<S>>,
     request: &v1::WatchBreakersRequest,
-    deadline: Deadline,
 ) -> Result<Changes, Refusal> {
     let watched = parse::watched(request)?;
     let place = Arc::clone(&shared.watchers).try_acquire_owned().map_err(|_| watchers_full())?;
-    let mut views = Vec::with_capacity(watched.len());
-    for of in &watched {
-        let view = shared.view(of)?;
-        shared.know(&view, deadline).await?;
-        views.push(view);
-    }
+    let views = watched.iter().map(|of| shared.view(of)).collect::<Result<Vec<_>, _>>()?;
+    shared.know_all(&views).await?;
     let changes = views.iter().map(|view| {
         let changed = Arc::clone(view);
         view.changes().map(move |()| vec![Arc::clone(&changed)]).boxed()

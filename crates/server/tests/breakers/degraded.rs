@@ -1,6 +1,5 @@
 //! The store out of reach: the last that was known, marked as such; traffic is not stopped by doubt.
 
-use crate::support::*;
 use crate::words::*;
 
 #[tokio::test]
@@ -30,6 +29,21 @@ async fn a_store_that_is_away_hides_the_state_or_goes_unnoticed() {
     let back = changes.until(|breaker| breaker.generation == 2).await;
     assert_eq!(back.condition(), Condition::HalfOpen);
     assert!(!client.state(ask()).await.expect("answered").degraded);
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_holds_up_what_is_known() {
+    use semel_store::memory::Fault;
+    let fleet = Fleet::start(1).await;
+    let client = &fleet.clients[0];
+    fleet.open().await;
+    let mut changes = client.watch(&[STRIPE]).await.expect("watches");
+    fleet.nodes[0].store.faults().script(vec![Fault::Hold; 1_000]);
+    while !changes.next().await.degraded {}
+    let state = client.state(ask()).await.expect("answered");
+    assert!(state.degraded);
+    assert_eq!(state.breaker.expect("a breaker").condition(), Condition::Open);
+    fleet.nodes[0].store.faults().release();
 }
 
 #[tokio::test]

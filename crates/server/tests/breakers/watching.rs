@@ -40,7 +40,7 @@ async fn a_thousand_watchers_wait_long_for_a_change() {
 async fn watchers_are_told_of_counts_or_of_the_same_twice() {
     let fleet = Fleet::start(1).await;
     let mut changes = fleet.clients[0].watch(&["other", STRIPE, STRIPE]).await.expect("watches");
-    let mut first = vec![changes.next().await, changes.next().await];
+    let mut first = [changes.next().await, changes.next().await];
     first.sort_by_key(|change| change.breaker.as_ref().map(|breaker| breaker.dependency.clone()));
     let name = |change: &v1::WatchBreakersResponse| change.breaker.clone().expect("one").dependency;
     assert_eq!(first.iter().map(name).collect::<Vec<_>>(), ["other", STRIPE]);
