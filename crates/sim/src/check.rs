@@ -12,6 +12,7 @@ use semel_server::OptionsError;
 use serde::Serialize;
 
 use crate::cluster::Cluster;
+use crate::load::breakers::BreakersCaller;
 use crate::load::budgets::BudgetsCaller;
 use crate::load::keys::KeysCaller;
 use crate::load::{self, Caller};
@@ -83,6 +84,7 @@ impl Scene {
         let mut first = self.caller();
         self.call_keys();
         let budgets = self.call_budgets(&mut first).await;
+        self.call_breaker(&mut first).await;
         let storm = Storm::new(&self.world, &self.cluster, self.callers, self.random.fork());
         storm.rage(STORM).await;
         // What the storm has begun, ends within the time of the latest message.
@@ -96,6 +98,7 @@ impl Scene {
             load::budgets::expect_answers(&mut first, of).await;
         }
         self.world.time.until(STORM + CALM).await;
+        load::breakers::expect_answers(&mut first).await;
         for node in &*self.cluster.nodes {
             node.inspect();
         }
@@ -108,6 +111,24 @@ impl Scene {
         for _ in 0..KEYS_CALLERS {
             let caller = KeysCaller { caller: self.caller(), oracle: Rc::clone(&oracle) };
             self.world.tasks.spawn(caller.work());
+        }
+    }
+
+    async fn call_breaker(&mut self, first: &mut Caller) {
+        let terms = load::breakers::terms(&mut self.random);
+        load::breakers::set_policy(first, &terms).await;
+        let oracle = oracle::breakers::Breaker::new(self.world.log.clone(), terms);
+        let oracle = Rc::new(RefCell::new(oracle));
+        let dependency = Rc::new(load::breakers::Dependency::default());
+        self.world.tasks.spawn(Rc::clone(&dependency).live(self.caller(), STORM));
+        for _ in 0..BREAKERS_CALLERS {
+            let (oracle, dependency) = (Rc::clone(&oracle), Rc::clone(&dependency));
+            let caller = BreakersCaller::new(self.caller(), oracle, dependency, self.plant);
+            self.world.tasks.spawn(caller.work());
+        }
+        for number in 0..WATCHERS {
+            let watch = load::breakers::watch(self.caller(), Rc::clone(&oracle), (number, WATCHERS));
+            self.world.tasks.spawn(watch);
         }
     }
 

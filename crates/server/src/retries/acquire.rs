@@ -17,6 +17,7 @@ use super::parse::Ask;
 use super::reply;
 use super::roots::Place;
 use super::tokens::Granted;
+use crate::breakers::Gate;
 use crate::deadline::Deadline;
 use crate::refusal::Refusal;
 
@@ -24,15 +25,6 @@ use crate::refusal::Refusal;
 const STORE_WAIT: Duration = Duration::from_millis(250);
 /// Callers of one budget that may wait at once; more are answered from what is there.
 const WAITING_MAX: usize = 1_000;
-
-/// What the breaker of a dependency says to its retries.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Gate {
-    pub(crate) open: bool,
-    pub(crate) look_again: Option<Duration>,
-    pub(crate) admitted_per_mille: u32,
-    pub(crate) generation: u64,
-}
 
 /// An answer, before it becomes a message.
 pub(super) struct Answer {

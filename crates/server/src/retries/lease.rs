@@ -10,10 +10,11 @@ use semel_domain::time::Timestamp;
 use semel_proto::v1;
 
 use super::account::{Account, State};
-use super::acquire::{Gate, Waiting};
+use super::acquire::Waiting;
 use super::budgets::Budgets;
 use super::parse::LeaseAsk;
 use super::{policy, reply};
+use crate::breakers::Gate;
 use crate::refusal::Refusal;
 use crate::wire::wire_duration;
 

@@ -10,7 +10,8 @@ use semel_domain::time::Timestamp;
 use semel_proto::v1;
 
 use super::account::State;
-use super::acquire::{Answer, Gate};
+use super::acquire::Answer;
+use crate::breakers::Gate;
 use crate::wire::{wire_duration, wire_time};
 
 /// The answer to a question.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use semel_domain::downstream::Downstream;
 use semel_domain::limits::BATCH_MAX;
 use semel_domain::retry::Token;
 use semel_domain::time::Timestamp;
@@ -11,31 +10,19 @@ use semel_proto::v1::retries_server::Retries;
 use semel_store::Store;
 use tonic::{Request, Response, Status};
 
-use super::acquire::Gate;
 use super::budgets::Budgets;
 use super::{parse, reply};
+use crate::breakers::Breakers;
 use crate::deadline::Deadline;
 use crate::jitter::Jitter;
 use crate::refusal::{Reason, Refusal};
 use crate::wire::{downstream, incarnation};
 
-/// What breakers say to retries.
-pub(crate) struct Gates<S>(std::marker::PhantomData<S>);
-
-impl<S: Store> Gates<S> {
-    pub(super) fn of(&self, _downstream: &Downstream) -> Gate {
-        Gate { open: false, look_again: None, admitted_per_mille: 1_000, generation: 0 }
-    }
-    pub(crate) fn new() -> Self {
-        Self(std::marker::PhantomData)
-    }
-}
-
 /// The Retries service on one serving thread.
 pub(crate) struct RetriesService<S> {
     pub(super) store: Arc<S>,
     pub(super) budgets: Arc<Budgets>,
-    pub(super) gates: Arc<Gates<S>>,
+    pub(super) breakers: Arc<Breakers<S>>,
     jitter: Jitter,
 }
 
@@ -43,10 +30,10 @@ impl<S: Store> RetriesService<S> {
     pub(crate) const fn new(
         store: Arc<S>,
         budgets: Arc<Budgets>,
-        gates: Arc<Gates<S>>,
+        breakers: Arc<Breakers<S>>,
         jitter: Jitter,
     ) -> Self {
-        Self { store, budgets, gates, jitter }
+        Self { store, budgets, breakers, jitter }
     }
 
     async fn acquire(
@@ -55,7 +42,10 @@ impl<S: Store> RetriesService<S> {
         until: Timestamp,
     ) -> Result<v1::AcquireRetryTokenResponse, Refusal> {
         let ask = parse::ask(request)?;
-        let gate = self.gates.of(&ask.downstream);
+        let gate = self.breakers.gate(&ask.downstream);
+        if ask.breaker_generation > gate.generation {
+            self.breakers.look(&ask.downstream);
+        }
         self.budgets.acquire(&ask, gate, self.jitter.roll(), until).await
     }
 
@@ -85,7 +75,7 @@ impl<S: Store> RetriesService<S> {
         until: Timestamp,
     ) -> Result<v1::LeaseRetryTokensResponse, Refusal> {
         let ask = parse::lease(request)?;
-        let gate = self.gates.of(&ask.downstream);
+        let gate = self.breakers.gate(&ask.downstream);
         self.budgets.lease(&ask, gate, until).await
     }
 

@@ -292,10 +292,16 @@ impl BreakersCaller {
     }
 }
 
-/// Watches the breaker at one node after another, for ever.
-pub(crate) async fn watch(mut caller: Caller, oracle: Rc<RefCell<Breaker>>) {
+/// Watches the breaker at one node after another, for ever. Its nodes are those of every `all`th number
+/// from `own` on, since a node wakes several watchers in random order.
+pub(crate) async fn watch(
+    mut caller: Caller,
+    oracle: Rc<RefCell<Breaker>>,
+    (own, all): (usize, usize),
+) {
+    let nodes: Vec<usize> = (own..caller.cluster.nodes.len()).step_by(all).collect();
     for stream in 0.. {
-        let node = caller.any_node();
+        let node = caller.random.pick(&nodes).copied().unwrap_or(own);
         let (changes, heard) = mpsc::channel(CHANGES_MAX);
         let sent = v1::WatchBreakersRequest {
             tenant: TENANT.to_owned(),

@@ -18,6 +18,7 @@ use crate::oracle::keys::Span;
 use crate::random::Random;
 use crate::world::World;
 
+pub(crate) mod breakers;
 pub(crate) mod budgets;
 pub(crate) mod keys;
 

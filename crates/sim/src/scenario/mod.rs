@@ -26,6 +26,7 @@ use crate::world::World;
 pub mod fleet;
 pub mod layers;
 pub mod plot;
+pub mod retry_storm;
 pub mod total_outage;
 
 /// The dependency of every experiment.
@@ -76,7 +77,6 @@ impl Stage {
         answer.map(drop).map_err(io::Error::other)
     }
 
-    #[cfg(any())]
     async fn set_breaker_policy(&mut self, policy: v1::BreakerPolicy) -> io::Result<()> {
         let sent = v1::SetBreakerPolicyRequest {
             tenant: TENANT.to_owned(),
