@@ -120,7 +120,8 @@ impl Scene {
         let oracle = oracle::breakers::Breaker::new(self.world.log.clone(), terms);
         let oracle = Rc::new(RefCell::new(oracle));
         let dependency = Rc::new(load::breakers::Dependency::default());
-        self.world.tasks.spawn(Rc::clone(&dependency).live(self.caller(), STORM));
+        let living = Rc::clone(&dependency).live(self.caller(), STORM);
+        self.world.tasks.spawn(living);
         for _ in 0..BREAKERS_CALLERS {
             let (oracle, dependency) = (Rc::clone(&oracle), Rc::clone(&dependency));
             let caller = BreakersCaller::new(self.caller(), oracle, dependency, self.plant);

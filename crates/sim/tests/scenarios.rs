@@ -1,5 +1,6 @@
 //! The experiments keep what they promise.
 
+use semel_sim::scenario::retry_storm::{self, Strategy};
 use semel_sim::scenario::{fleet, layers, total_outage};
 
 #[test]
@@ -30,4 +31,14 @@ fn a_small_fleet_grants_what_it_may_evenly_and_recovers() {
     assert!(fleet.fairness_ratio <= 2.0, "{fleet:?}");
     assert!(fleet.reconverged_s <= 2.0, "{fleet:?}");
     println!("{fleet:?}");
+}
+
+#[test]
+fn storm() {
+    for strategy in Strategy::ALL {
+        for seed in 0..5 {
+            let played = retry_storm::run(strategy, seed).unwrap();
+            println!("{strategy:?} {} {} {}", played.attempts, played.peak_after_recovery, played.all_served_s);
+        }
+    }
 }

@@ -26,6 +26,7 @@ fn show() {
     let seed = std::env::var("SEED").unwrap().parse().unwrap();
     let record = semel_sim::play_seed(seed, None).unwrap();
     println!("{} events\n{}", record.events, record.tail.join("\n"));
+    println!("{:#?}", record.violations);
     let again = semel_sim::play_seed(seed, None).unwrap();
     let differ = record.tail.iter().zip(&again.tail).find(|(one, two)| one != two);
     println!("DIFF {differ:#?}");
