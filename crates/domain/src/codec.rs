@@ -45,6 +45,15 @@ impl Writer {
         self.0.put_u64_le(value);
     }
 
+    /// An unsigned integer that is small most of the time: seven bits a byte, the lowest first.
+    pub fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.byte(value.to_le_bytes()[0] | 0x80);
+            value >>= 7;
+        }
+        self.byte(value.to_le_bytes()[0]);
+    }
+
     /// A 32-bit signed integer.
     pub fn i32(&mut self, value: i32) {
         self.0.put_i32_le(value);
@@ -149,6 +158,29 @@ impl<'a> Reader<'a> {
     /// [`CodecError::CutShort`].
     pub fn u64(&mut self) -> Result<u64, CodecError> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    /// An unsigned integer of as few bytes as it needs.
+    ///
+    /// # Errors
+    ///
+    /// [`CodecError::CutShort`], or [`CodecError::OutOfRange`] if it has more than 64 bits, or more
+    /// bytes than it needs: one value has one encoding.
+    pub fn varint(&mut self) -> Result<u64, CodecError> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            let is_last = byte & 0x80 == 0;
+            if (shift == 63 && byte > 1) || (is_last && byte == 0 && shift > 0) {
+                break;
+            }
+            value |= bits << shift;
+            if is_last {
+                return Ok(value);
+            }
+        }
+        Err(CodecError::OutOfRange("variable integer"))
     }
 
     /// A 32-bit signed integer.

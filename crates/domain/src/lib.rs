@@ -15,6 +15,7 @@
 //! - [`downstream`]: a tenant's dependency, what budgets and breakers belong to
 //! - [`budget`]: retry budgets: their bound, their records, what a node holds of them
 //! - [`retry`]: whether a request may be sent again, and when
+//! - [`breaker`]: circuit breakers: one state per dependency for the whole fleet
 //! - [`keys`]: idempotency keys: the record, its commands, its rules, its encoding and its index
 //!
 //! # Invariants
@@ -30,6 +31,7 @@
 //! It parses no wire message, compresses nothing, and holds no policy of its own: what an
 //! operation's policy says arrives inside the command.
 
+pub mod breaker;
 pub mod budget;
 pub mod codec;
 pub mod downstream;

@@ -88,3 +88,18 @@ pub const AUDIT_MAX: usize = 8;
 pub const ACTOR_MAX_BYTES: usize = 128;
 /// The longest reason of an operator, in bytes.
 pub const REASON_MAX_BYTES: usize = 512;
+
+/// The slots of a breaker's window.
+pub const BREAKER_SLOTS: u32 = 10;
+/// The reporters whose outcomes a breaker tells apart: those with most failures. The others count in
+/// its totals only.
+pub const BREAKER_REPORTERS_MAX: usize = 32;
+/// The nodes whose outcomes a breaker takes at a time.
+pub const BREAKER_NODES_MAX: usize = 512;
+/// A node that brought a breaker nothing for this long is forgotten by it. Longer than a node goes on
+/// sending what it got no answer to, so that nothing counts twice.
+pub const BREAKER_NODE_FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
+/// The most probes under way at once.
+pub const BREAKER_PROBES_MAX: u32 = 100;
+/// The most probes that a policy may ask for in a row before a breaker closes.
+pub const BREAKER_SUCCESSES_MAX: u32 = 100;

@@ -8,16 +8,18 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use semel_domain::budget::Incarnation;
+use semel_proto::v1::breakers_server;
 use semel_proto::v1::keys_server::Keys;
 use semel_proto::v1::retries_server::Retries;
 use semel_store::{Clock, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::batcher::Batcher;
+use crate::breakers::{Breakers, BreakersService};
 use crate::jitter::Jitter;
 use crate::keys::{Engine, KeyTransition, KeysService, ReplayCache, Sweeper, WaiterCounts};
 use crate::options::{NodeOptions, OptionsError};
-use crate::retries::{Budgets, Gates, Keeper, RetriesService};
+use crate::retries::{Budgets, Keeper, RetriesService};
 
 /// What all lanes of a node share.
 pub struct Core<S> {
@@ -25,11 +27,11 @@ pub struct Core<S> {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Arc<NodeOptions>,
     pub(crate) closing: CancellationToken,
+    pub(crate) breakers: Arc<Breakers<S>>,
     seed: u64,
     cache: Arc<ReplayCache>,
     waiters: Arc<WaiterCounts>,
     budgets: Arc<Budgets>,
-    gates: Arc<Gates<S>>,
 }
 
 impl<S> Clone for Core<S> {
@@ -39,11 +41,11 @@ impl<S> Clone for Core<S> {
             clock: Arc::clone(&self.clock),
             options: Arc::clone(&self.options),
             closing: self.closing.clone(),
+            breakers: Arc::clone(&self.breakers),
             seed: self.seed,
             cache: Arc::clone(&self.cache),
             waiters: Arc::clone(&self.waiters),
             budgets: Arc::clone(&self.budgets),
-            gates: Arc::clone(&self.gates),
         }
     }
 }
@@ -58,6 +60,7 @@ impl<S> std::fmt::Debug for Core<S> {
 pub struct Lane<S> {
     pub(crate) keys: KeysService<S>,
     pub(crate) retries: RetriesService<S>,
+    pub(crate) breakers: BreakersService<S>,
     pub(crate) batcher: Arc<Batcher<KeyTransition>>,
 }
 
@@ -81,13 +84,24 @@ impl<S: Store> Core<S> {
         options: NodeOptions,
     ) -> Result<Self, OptionsError> {
         options.check()?;
-        let node = incarnation(seed);
+        let closing = CancellationToken::new();
+        // Unguessable as long as the seed is: one draw names the node, another feeds its permits.
+        let mut random = StdRng::seed_from_u64(seed);
+        let node = Incarnation(random.random());
+        let breakers = Breakers::new(
+            Arc::clone(&store),
+            Arc::clone(&clock),
+            node.0,
+            random.random(),
+            options.breakers,
+            closing.clone(),
+        );
         Ok(Self {
             budgets: Arc::new(Budgets::new(node, Arc::clone(&clock), &options.retries)),
-            gates: Arc::new(Gates::new()),
+            breakers: Arc::new(breakers),
             cache: Arc::new(ReplayCache::new(options.keys.replay_cache_bytes)),
             waiters: Arc::new(WaiterCounts::new(&options.keys)),
-            closing: CancellationToken::new(),
+            closing,
             options: Arc::new(options),
             store,
             clock,
@@ -122,10 +136,11 @@ impl<S: Store> Core<S> {
         let retries = RetriesService::new(
             Arc::clone(&self.store),
             Arc::clone(&self.budgets),
-            Arc::clone(&self.gates),
+            Arc::clone(&self.breakers),
             Jitter::new(seed.rotate_left(32)),
         );
-        Lane { keys, retries, batcher }
+        let breakers = BreakersService(Arc::clone(&self.breakers));
+        Lane { keys, retries, breakers, batcher }
     }
 
     /// Sweeps until the node closes. Calls `report` with whether the store answers, whenever that is found
@@ -144,10 +159,10 @@ impl<S: Store> Core<S> {
     pub async fn keep(&self) {
         let keeper = Keeper {
             budgets: Arc::clone(&self.budgets),
-            gates: Arc::clone(&self.gates),
+            breakers: Arc::clone(&self.breakers),
             store: Arc::clone(&self.store),
         };
-        keeper.run(&self.closing).await;
+        tokio::join!(keeper.run(&self.closing), self.breakers.run());
     }
 }
 
@@ -164,13 +179,14 @@ impl<S: Store> Lane<S> {
         &self.retries
     }
 
+    /// The Breakers service.
+    #[must_use]
+    pub const fn breakers(&self) -> &impl breakers_server::Breakers {
+        &self.breakers
+    }
+
     /// Carries the calls of this lane to `store` until `drained`, then what is still queued.
     pub async fn drive(&self, store: &S, drained: &CancellationToken) {
         self.batcher.drive(store, drained).await;
     }
-}
-
-/// The name of a node from this start to its end.
-fn incarnation(seed: u64) -> Incarnation {
-    Incarnation(StdRng::seed_from_u64(seed).random())
 }

@@ -29,12 +29,12 @@ impl Deadline {
         )
     }
 
-    /// What is left; `None`: no end.
-    pub(crate) fn left(self, clock: &dyn Clock) -> Option<Duration> {
-        self.0.map(|end_us| Duration::from_micros(end_us.saturating_sub(clock.now_us())))
+    /// The deadline of work that has no call of its own.
+    pub(crate) const fn none() -> Self {
+        Self(None)
     }
 
-    /// Makes a result the answer of a call, with what is left noted on it.
+    /// Makes a call's answer of its result, and notes what is left.
     pub(crate) fn answer<T>(
         self,
         result: Result<T, Refusal>,
@@ -52,6 +52,11 @@ impl Deadline {
                 Err(status)
             }
         }
+    }
+
+    /// What is left; `None`: no end.
+    pub(crate) fn left(self, clock: &dyn Clock) -> Option<Duration> {
+        self.0.map(|end_us| Duration::from_micros(end_us.saturating_sub(clock.now_us())))
     }
 
     /// Notes in a reply's metadata what is left.

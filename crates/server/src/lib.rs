@@ -10,7 +10,7 @@
 //! - [`core`]: a node without threads and sockets: its services, and the work behind them
 //! - `connection`: an accepted connection, counted until it closes
 //! - `batcher`: calls of one thread become batches of the store
-//! - `keys`: the Keys service; `retries`: the Retries service
+//! - `keys`: the Keys service; `retries`: the Retries service; `breakers`: the Breakers service
 //! - `reporters`: which reports were counted already
 //! - `wire`, `pages`: values and listings that several services have in common
 //! - `audit`: the log of what operators do
@@ -31,6 +31,7 @@
 
 mod audit;
 mod batcher;
+mod breakers;
 mod connection;
 pub mod core;
 mod deadline;
@@ -47,4 +48,4 @@ mod wire;
 
 pub use crate::core::{Core, Lane};
 pub use node::{Node, StartError};
-pub use options::{KeyOptions, NodeOptions, OptionsError};
+pub use options::{BreakerOptions, KeyOptions, NodeOptions, OptionsError};

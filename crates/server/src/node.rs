@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use semel_proto::v1::breakers_server::BreakersServer;
 use semel_proto::v1::keys_server::KeysServer;
 use semel_proto::v1::retries_server::RetriesServer;
 use semel_store::{Clock, Store};
@@ -23,6 +24,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::HealthReporter;
 
 use crate::batcher::Batcher;
+use crate::breakers::BreakersService;
 use crate::connection::Connection;
 use crate::core::{Core, Lane};
 use crate::keys::{KeyTransition, KeysService};
@@ -95,8 +97,8 @@ impl Node {
         for index in 0..serving.core.options.serving_threads {
             let (handover, connections) = mpsc::channel(HANDOVER_MAX);
             handovers.push(handover);
-            let Lane { keys, retries, batcher } = serving.core.lane(index);
-            let router = router(keys, retries, health.clone())?;
+            let Lane { keys, retries, breakers, batcher } = serving.core.lane(index);
+            let router = router(keys, retries, breakers, health.clone())?;
             let serving = serving.clone();
             node.spawn(format!("semel-serve-{index}"), move || {
                 serving.serve(router, batcher, connections)
@@ -167,6 +169,7 @@ type Handover = (TcpStream, OwnedSemaphorePermit);
 fn router<S: Store>(
     keys: KeysService<S>,
     retries: RetriesService<S>,
+    breakers: BreakersService<S>,
     health: HealthServer<impl Health>,
 ) -> Result<Router, StartError> {
     let reflection = || {
@@ -182,6 +185,7 @@ fn router<S: Store>(
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_service(KeysServer::new(keys).max_decoding_message_size(MESSAGE_MAX_BYTES))
         .add_service(RetriesServer::new(retries).max_decoding_message_size(MESSAGE_MAX_BYTES))
+        .add_service(BreakersServer::new(breakers).max_decoding_message_size(MESSAGE_MAX_BYTES))
         .add_service(health)
         // Generic clients ask in either version.
         .add_service(reflection().build_v1().map_err(unusable)?)
@@ -297,7 +301,7 @@ fn take_over((stream, place): Handover) -> io::Result<Connection> {
 }
 
 /// The names under which clients ask for the node's health.
-const HEALTH_NAMES: [&str; 3] = ["", "semel.v1.Keys", "semel.v1.Retries"];
+const HEALTH_NAMES: [&str; 4] = ["", "semel.v1.Keys", "semel.v1.Retries", "semel.v1.Breakers"];
 
 async fn set_health(reporter: &HealthReporter, healthy: bool) {
     use tonic_health::ServingStatus;

@@ -33,6 +33,8 @@ pub struct NodeOptions {
     pub keys: KeyOptions,
     /// The Retries service.
     pub retries: RetryOptions,
+    /// The Breakers service.
+    pub breakers: BreakerOptions,
 }
 
 impl Default for NodeOptions {
@@ -46,6 +48,7 @@ impl Default for NodeOptions {
             grace: Duration::from_secs(10),
             keys: KeyOptions::default(),
             retries: RetryOptions::default(),
+            breakers: BreakerOptions::default(),
         }
     }
 }
@@ -90,6 +93,23 @@ impl Default for KeyOptions {
             waiters_max: 50_000,
             sweep_interval: Duration::from_secs(1),
         }
+    }
+}
+
+/// How the Breakers service answers.
+#[derive(Clone, Copy, Debug)]
+pub struct BreakerOptions {
+    /// Breakers that a node follows. Default: 100,000.
+    pub breakers_max: usize,
+    /// Streams that watch breakers. Default: 10,000.
+    pub watchers_max: usize,
+    /// Reporters whose reports a node tells apart. Default: 100,000.
+    pub reporters_max: usize,
+}
+
+impl Default for BreakerOptions {
+    fn default() -> Self {
+        Self { breakers_max: 100_000, watchers_max: 10_000, reporters_max: 100_000 }
     }
 }
 
@@ -150,7 +170,11 @@ impl NodeOptions {
         within("recent_tokens_max", retries.recent_tokens_max, 1, 100_000_000)?;
         within("recent_roots_max", retries.recent_roots_max, 1, 100_000_000)?;
         let (shortest, longest) = (Duration::from_millis(10), Duration::from_secs(3_600));
-        within("sweep_interval", keys.sweep_interval, shortest, longest)
+        within("sweep_interval", keys.sweep_interval, shortest, longest)?;
+        let breakers = &self.breakers;
+        within("breakers_max", breakers.breakers_max, 1, 10_000_000)?;
+        within("watchers_max", breakers.watchers_max, 1, 1_000_000)?;
+        within("reporters_max", breakers.reporters_max, 1, 10_000_000)
     }
 }
 

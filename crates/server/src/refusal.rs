@@ -110,6 +110,15 @@ impl Refusal {
         refusal
     }
 
+    /// Gives its field another name, if this is about a field.
+    pub(crate) fn renamed(mut self, name: &str) -> Self {
+        if let Some(field) = self.field.replace(name.to_owned()) {
+            let problem = self.message.strip_prefix(&field).unwrap_or(&self.message);
+            self.message = format!("{name}{problem}");
+        }
+        self
+    }
+
     /// Names the item of a batch that a field belongs to, if this is about a field.
     pub(crate) fn in_item(mut self, list: &str, position: usize) -> Self {
         if let Some(field) = self.field {

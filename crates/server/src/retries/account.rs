@@ -107,6 +107,13 @@ impl State {
         admission.is_counted()
     }
 
+    /// When the next sync is due; `None`: not until the budget is used again.
+    pub(crate) fn sync_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let due = self.share.sync_at(&self.policy, now);
+        // The first one brings the policy.
+        if self.policy_version.is_none() && !self.share.is_dry(now) { Some(now) } else { due }
+    }
+
     /// Takes up what the store says of the policy.
     pub(crate) fn learn(&mut self, news: Option<News>) {
         if let Some(News { version, policy }) = news {

@@ -17,21 +17,14 @@ use super::parse::Ask;
 use super::reply;
 use super::roots::Place;
 use super::tokens::Granted;
+use crate::breakers::Gate;
+use crate::deadline::Deadline;
 use crate::refusal::Refusal;
 
 /// How long a question may wait for the store's answer.
-pub(super) const STORE_WAIT: Duration = Duration::from_millis(250);
+const STORE_WAIT: Duration = Duration::from_millis(250);
 /// Callers of one budget that may wait at once; more are answered from what is there.
 const WAITING_MAX: usize = 1_000;
-
-/// What the breaker of a dependency says to its retries.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Gate {
-    pub(crate) open: bool,
-    pub(crate) look_again: Option<Duration>,
-    pub(crate) admitted_per_mille: u32,
-    pub(crate) generation: u64,
-}
 
 /// An answer, before it becomes a message.
 pub(super) struct Answer {
@@ -58,18 +51,24 @@ struct Asked<'a> {
 }
 
 impl Budgets {
-    /// Answers a question. `roll` is uniform, for the jitter.
+    /// Until when a call that came just now may wait for the store: never for most of its own time.
+    pub(super) fn patience(&self, deadline: Deadline) -> Timestamp {
+        let left = deadline.left(&*self.clock).unwrap_or(Duration::MAX);
+        self.now().after(STORE_WAIT.min(left / 2))
+    }
+
+    /// Answers a question. `roll` is uniform, for the jitter. Waits for the store `until` then at most.
     pub(super) async fn acquire(
         &self,
         ask: &Ask,
         gate: Gate,
         roll: u64,
+        until: Timestamp,
     ) -> Result<v1::AcquireRetryTokenResponse, Refusal> {
         let account = self.account(&ask.downstream)?;
         if let Some(answer) = self.attempt(&account, ask, gate, roll, false) {
             return Ok(answer);
         }
-        let until = self.now().after(STORE_WAIT);
         loop {
             // Listen first, look second: a sync that ends in between is not missed.
             let mut synced = pin!(account.synced.notified());

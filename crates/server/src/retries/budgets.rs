@@ -83,9 +83,7 @@ impl Budgets {
         let urgent = match state.schedule {
             Schedule::Urgent | Schedule::Syncing => false,
             Schedule::Idle => true,
-            Schedule::At(_) => {
-                state.share.sync_at(&state.policy, now).is_some_and(|due| due <= now)
-            }
+            Schedule::At(_) => state.sync_at(now).is_some_and(|due| due <= now),
         };
         if urgent {
             state.schedule = Schedule::Urgent;

@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::account::{Account, Schedule};
 use super::budgets::Budgets;
-use super::service::Gates;
 use super::transition::{BudgetTransition, Decided};
+use crate::breakers::Breakers;
 
 /// Syncs in one batch.
 const BATCH_MAX: usize = 256;
@@ -38,7 +38,7 @@ const FORGET_INTERVAL: Duration = Duration::from_secs(60);
 /// Carries syncs for the whole node.
 pub(crate) struct Keeper<S> {
     pub(crate) budgets: Arc<Budgets>,
-    pub(crate) gates: Arc<Gates<S>>,
+    pub(crate) breakers: Arc<Breakers<S>>,
     pub(crate) store: Arc<S>,
 }
 
@@ -139,7 +139,7 @@ impl<S: Store> Keeper<S> {
         if state.schedule == Schedule::Syncing {
             return;
         }
-        match state.share.sync_at(&state.policy, now) {
+        match state.sync_at(now) {
             None => state.schedule = Schedule::Idle,
             Some(due) if due > now => {
                 // An account that was nudged is in the agenda already, for a time that has passed its
@@ -160,7 +160,7 @@ impl<S: Store> Keeper<S> {
     }
 
     fn begin(&self, account: Arc<Account>, handing: Handing, now: Timestamp) -> Job {
-        let admitted = self.gates.of(&account.downstream).admitted_per_mille;
+        let admitted = self.breakers.gate(&account.downstream).admitted_per_mille;
         let mut state = account.lock();
         let policy = Arc::clone(&state.policy);
         let sync = state.share.begin_sync(&policy, admitted, handing, now);

@@ -10,10 +10,11 @@ use semel_domain::time::Timestamp;
 use semel_proto::v1;
 
 use super::account::{Account, State};
-use super::acquire::{Gate, STORE_WAIT, Waiting};
+use super::acquire::Waiting;
 use super::budgets::Budgets;
 use super::parse::LeaseAsk;
 use super::{policy, reply};
+use crate::breakers::Gate;
 use crate::refusal::Refusal;
 use crate::wire::wire_duration;
 
@@ -52,9 +53,9 @@ impl Budgets {
         &self,
         ask: &LeaseAsk,
         gate: Gate,
+        until: Timestamp,
     ) -> Result<v1::LeaseRetryTokensResponse, Refusal> {
         let account = self.account(&ask.downstream)?;
-        let until = self.now().after(STORE_WAIT);
         loop {
             let mut synced = pin!(account.synced.notified());
             synced.as_mut().enable();
@@ -91,7 +92,7 @@ impl Budgets {
             return None;
         };
         self.nudge(account, &mut state, now);
-        let retry_after = (lease.tokens < ask.want).then(|| reply::more_in(&state, now));
+        let retry_after = reply::more_in(&state, now).filter(|_| lease.tokens < ask.want);
         Some(v1::LeaseRetryTokensResponse {
             lease: lease.id,
             granted: lease.tokens,

@@ -33,4 +33,4 @@ mod transition;
 
 pub(crate) use budgets::Budgets;
 pub(crate) use keeper::Keeper;
-pub(crate) use service::{Gates, RetriesService};
+pub(crate) use service::RetriesService;

@@ -32,7 +32,7 @@ impl<S: Store> RetriesService<S> {
         let of = downstream(&request.tenant, &request.dependency)?;
         let record = self.record(&of, deadline).await?;
         let account = self.budgets.account(&of)?;
-        let gate = self.gates.of(&of);
+        let gate = self.breakers.gate(&of);
         let mut state = account.lock();
         Ok(v1::GetBudgetResponse {
             budget: Some(reply::view(&of, &record)),

@@ -10,7 +10,8 @@ use semel_domain::time::Timestamp;
 use semel_proto::v1;
 
 use super::account::State;
-use super::acquire::{Answer, Gate};
+use super::acquire::Answer;
+use crate::breakers::Gate;
 use crate::wire::{wire_duration, wire_time};
 
 /// The answer to a question.
@@ -45,7 +46,7 @@ pub(super) fn acquired(
             reply.set_verdict(verdict(*denial));
             let retry_after = match denial {
                 Denial::BreakerOpen => gate.look_again,
-                Denial::BudgetExhausted => Some(more_in(state, now)),
+                Denial::BudgetExhausted => more_in(state, now),
                 _ => None,
             };
             reply.retry_after = retry_after.map(wire_duration);
@@ -54,9 +55,10 @@ pub(super) fn acquired(
     reply
 }
 
-/// When a spent budget may have more.
-pub(super) fn more_in(state: &State, now: Timestamp) -> Duration {
-    state.share.dry_until().since(now)
+/// When a spent budget may have more, if that is known.
+pub(super) fn more_in(state: &State, now: Timestamp) -> Option<Duration> {
+    let left = state.share.dry_until().since(now);
+    (!left.is_zero() && !state.store_away).then_some(left)
 }
 
 /// A denial on the wire.

@@ -2,39 +2,27 @@
 
 use std::sync::Arc;
 
-use semel_domain::downstream::Downstream;
 use semel_domain::limits::BATCH_MAX;
 use semel_domain::retry::Token;
+use semel_domain::time::Timestamp;
 use semel_proto::v1;
 use semel_proto::v1::retries_server::Retries;
 use semel_store::Store;
 use tonic::{Request, Response, Status};
 
-use super::acquire::Gate;
 use super::budgets::Budgets;
 use super::{parse, reply};
+use crate::breakers::Breakers;
 use crate::deadline::Deadline;
 use crate::jitter::Jitter;
 use crate::refusal::{Reason, Refusal};
 use crate::wire::{downstream, incarnation};
 
-/// What breakers say to retries.
-pub(crate) struct Gates<S>(std::marker::PhantomData<S>);
-
-impl<S: Store> Gates<S> {
-    pub(super) fn of(&self, _downstream: &Downstream) -> Gate {
-        Gate { open: false, look_again: None, admitted_per_mille: 1_000, generation: 0 }
-    }
-    pub(crate) fn new() -> Self {
-        Self(std::marker::PhantomData)
-    }
-}
-
 /// The Retries service on one serving thread.
 pub(crate) struct RetriesService<S> {
     pub(super) store: Arc<S>,
     pub(super) budgets: Arc<Budgets>,
-    pub(super) gates: Arc<Gates<S>>,
+    pub(super) breakers: Arc<Breakers<S>>,
     jitter: Jitter,
 }
 
@@ -42,25 +30,30 @@ impl<S: Store> RetriesService<S> {
     pub(crate) const fn new(
         store: Arc<S>,
         budgets: Arc<Budgets>,
-        gates: Arc<Gates<S>>,
+        breakers: Arc<Breakers<S>>,
         jitter: Jitter,
     ) -> Self {
-        Self { store, budgets, gates, jitter }
+        Self { store, budgets, breakers, jitter }
     }
 
     async fn acquire(
         &self,
         request: v1::AcquireRetryTokenRequest,
+        until: Timestamp,
     ) -> Result<v1::AcquireRetryTokenResponse, Refusal> {
         let ask = parse::ask(request)?;
-        let gate = self.gates.of(&ask.downstream);
-        self.budgets.acquire(&ask, gate, self.jitter.roll()).await
+        let gate = self.breakers.gate(&ask.downstream);
+        if ask.breaker_generation > gate.generation {
+            self.breakers.look(&ask.downstream);
+        }
+        self.budgets.acquire(&ask, gate, self.jitter.roll(), until).await
     }
 
     /// One after another: what one is granted, the next finds gone.
     async fn acquire_all(
         &self,
         requests: Vec<v1::AcquireRetryTokenRequest>,
+        until: Timestamp,
     ) -> Result<v1::AcquireRetryTokensResponse, Refusal> {
         use v1::acquire_retry_token_result::Result as Item;
         check_batch("requests", requests.len())?;
@@ -70,7 +63,7 @@ impl<S: Store> RetriesService<S> {
             let error = |refusal: Refusal| {
                 Item::Error(refusal.in_item("requests", position).into_message())
             };
-            let result = self.acquire(request).await.map_or_else(error, Item::Response);
+            let result = self.acquire(request, until).await.map_or_else(error, Item::Response);
             results.push(v1::AcquireRetryTokenResult { result: Some(result) });
         }
         Ok(v1::AcquireRetryTokensResponse { results })
@@ -79,10 +72,11 @@ impl<S: Store> RetriesService<S> {
     async fn lease(
         &self,
         request: v1::LeaseRetryTokensRequest,
+        until: Timestamp,
     ) -> Result<v1::LeaseRetryTokensResponse, Refusal> {
         let ask = parse::lease(request)?;
-        let gate = self.gates.of(&ask.downstream);
-        self.budgets.lease(&ask, gate).await
+        let gate = self.breakers.gate(&ask.downstream);
+        self.budgets.lease(&ask, gate, until).await
     }
 
     fn refund(
@@ -164,7 +158,10 @@ impl<S: Store> Retries for RetriesService<S> {
         request: Request<v1::AcquireRetryTokenRequest>,
     ) -> Answer<v1::AcquireRetryTokenResponse> {
         let deadline = self.deadline_of(&request);
-        self.answer(deadline, self.acquire(request.into_inner()).await)
+        self.answer(
+            deadline,
+            self.acquire(request.into_inner(), self.budgets.patience(deadline)).await,
+        )
     }
 
     async fn acquire_retry_tokens(
@@ -172,7 +169,10 @@ impl<S: Store> Retries for RetriesService<S> {
         request: Request<v1::AcquireRetryTokensRequest>,
     ) -> Answer<v1::AcquireRetryTokensResponse> {
         let deadline = self.deadline_of(&request);
-        self.answer(deadline, self.acquire_all(request.into_inner().requests).await)
+        self.answer(
+            deadline,
+            self.acquire_all(request.into_inner().requests, self.budgets.patience(deadline)).await,
+        )
     }
 
     async fn lease_retry_tokens(
@@ -180,7 +180,10 @@ impl<S: Store> Retries for RetriesService<S> {
         request: Request<v1::LeaseRetryTokensRequest>,
     ) -> Answer<v1::LeaseRetryTokensResponse> {
         let deadline = self.deadline_of(&request);
-        self.answer(deadline, self.lease(request.into_inner()).await)
+        self.answer(
+            deadline,
+            self.lease(request.into_inner(), self.budgets.patience(deadline)).await,
+        )
     }
 
     async fn refund_retry_token(

@@ -9,6 +9,7 @@ mod requests;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use semel_server::{Node, NodeOptions};
@@ -66,7 +67,10 @@ impl TestNode {
             ..NodeOptions::default()
         };
         change(&mut options);
-        let node = Node::start(Arc::new(store.clone()), clock, 7, options).expect("starts");
+        // No two nodes of a fleet may draw the same.
+        static SEED: AtomicU64 = AtomicU64::new(7);
+        let seed = SEED.fetch_add(1, Ordering::Relaxed);
+        let node = Node::start(Arc::new(store.clone()), clock, seed, options).expect("starts");
         let keys = Caller::connect(node.local_addr()).await;
         Self { node, store, keys }
     }

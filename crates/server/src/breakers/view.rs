@@ -1,0 +1,177 @@
+//! A breaker as this node knows it.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use bytes::Bytes;
+use semel_domain::breaker::layout::record_key;
+use semel_domain::breaker::{Condition, Force, Record, Snapshot, Standing, snapshot, standing};
+use semel_domain::downstream::Downstream;
+use semel_domain::time::Timestamp;
+use semel_store::Durability;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::pending::Pending;
+use super::transition::Decided;
+
+/// A breaker as this node knows it.
+pub(super) struct View {
+    pub(super) of: Downstream,
+    pub(super) record_key: Bytes,
+    known: RwLock<Option<Known>>,
+    told: watch::Sender<Told>,
+    pending: Mutex<Pending>,
+    /// Held by whoever asks the store on behalf of callers, so that a crowd asks it once.
+    pub(super) asking: tokio::sync::Mutex<()>,
+    errands: Mutex<Errands>,
+    /// What the keeper was asked for and has not taken up yet: bits.
+    pub(super) asked: AtomicU8,
+    used_us: AtomicU64,
+    /// Cancelled when the node forgets it.
+    pub(super) gone: CancellationToken,
+}
+
+/// What the keeper is about to do for a view.
+#[derive(Debug, Default)]
+pub(super) struct Errands {
+    pub(super) flushing: bool,
+    pub(super) reading: bool,
+    pub(super) advancing: bool,
+    pub(super) read_us: u64,
+    pub(super) announce_us: Option<u64>,
+}
+
+struct Known {
+    record: Option<Arc<Record>>,
+    decided_at: Timestamp,
+}
+
+/// What watchers are told of: everything but counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Told(Option<(Condition, u64, u32, bool, Option<Force>, u64)>);
+
+/// What became of news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Learned {
+    /// It is what the node knows now.
+    New,
+    /// The node knew better.
+    Old,
+    /// It tells of a state that may not be on disk yet: read it.
+    NotYet,
+}
+
+impl View {
+    pub(super) fn new(of: Downstream, now_us: u64) -> Arc<Self> {
+        Arc::new(Self {
+            record_key: record_key(&of),
+            of,
+            known: RwLock::default(),
+            told: watch::Sender::default(),
+            pending: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+            errands: Mutex::default(),
+            asked: AtomicU8::default(),
+            used_us: AtomicU64::new(now_us),
+            gone: CancellationToken::new(),
+        })
+    }
+
+    pub(super) fn touch(&self, now_us: u64) {
+        self.used_us.store(now_us, Ordering::Relaxed);
+    }
+
+    /// How long nobody asked for it, in microseconds; not at all while somebody watches it.
+    pub(super) fn idle_us(&self, now_us: u64) -> u64 {
+        let busy = self.told.receiver_count() > 0 || !self.pending().is_empty();
+        if busy { 0 } else { now_us.saturating_sub(self.used_us.load(Ordering::Relaxed)) }
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    pub(super) fn record(&self) -> Option<Arc<Record>> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().and_then(|known| known.record.clone())
+    }
+
+    pub(super) fn standing(&self, now: Timestamp) -> Standing {
+        standing(self.record().as_deref(), now)
+    }
+
+    pub(super) fn snapshot(&self, now: Timestamp) -> Snapshot {
+        snapshot(self.record().as_deref(), now)
+    }
+
+    pub(super) fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn errands(&self) -> MutexGuard<'_, Errands> {
+        self.errands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes news in, and tells watchers. A later generation counts only once it is on disk: a state
+    /// that a crash could take back must not be acted upon.
+    pub(super) fn learn(
+        &self,
+        decided: &Decided,
+        durability: Durability,
+        now: Timestamp,
+    ) -> Learned {
+        let generation = |record: &Option<Arc<Record>>| {
+            record
+                .as_ref()
+                .map_or((0, Timestamp::default()), |record| (record.generation, record.touched_at))
+        };
+        let age = |record, decided_at| {
+            let (generation, touched_at) = generation(record);
+            (generation, decided_at, touched_at)
+        };
+        let new = age(&decided.record, decided.now);
+        {
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            let old = known.as_ref().map(|known| age(&known.record, known.decided_at));
+            if old.is_some_and(|old| new < old) {
+                return Learned::Old;
+            }
+            if durability == Durability::Relaxed && new.0 > old.map_or(0, |old| old.0) {
+                return Learned::NotYet;
+            }
+            *known = Some(Known { record: decided.record.clone(), decided_at: decided.now });
+        }
+        self.announce(now);
+        Learned::New
+    }
+
+    /// Tells watchers how it stands at `now`, if that is news.
+    pub(super) fn announce(&self, now: Timestamp) {
+        let record = self.record();
+        let stands = standing(record.as_deref(), now);
+        let force = record.as_ref().and_then(|record| record.settled(now).force.clone());
+        let version = record.as_ref().map_or(0, |record| record.policy_version());
+        let told = Told(Some((
+            stands.condition,
+            stands.generation,
+            stands.admitted_per_mille,
+            stands.probe_due,
+            force,
+            version,
+        )));
+        self.told.send_if_modified(|old| {
+            let is_news = *old != told;
+            if is_news {
+                *old = told;
+            }
+            is_news
+        });
+    }
+
+    /// Wakes at each change from now on, and once at first.
+    pub(super) fn changes(&self) -> impl futures::Stream<Item = ()> + Send + use<> {
+        use tokio_stream::StreamExt;
+        tokio_stream::wrappers::WatchStream::new(self.told.subscribe()).map(|_| ())
+    }
+}
