@@ -255,7 +255,7 @@ impl LeaseReport {
         self.bound = bound_ms.saturating_mul(u64::from(FLOOR) / 1_000);
     }
 
-    const fn is_clean(&self) -> bool {
+    fn is_clean(&self) -> bool {
         self.denied == 0 && self.spent <= self.granted.min(self.bound)
     }
 }
