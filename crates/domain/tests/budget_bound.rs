@@ -186,26 +186,52 @@ impl World {
         }
     }
 
-    fn within(list: &[(u64, u64)], from_us: u64, to_us: u64) -> u64 {
-        let inside = list.iter().filter(|(at, _)| (from_us..=to_us).contains(at));
-        inside.map(|(_, milli)| milli).sum()
-    }
-
     /// The worst excess over the bound, over every window that ends with a grant.
     fn excess(&self, lengths_s: &[u64]) -> u64 {
         let slack = u64::try_from((self.policy.span() + self.policy.lease).as_micros()).unwrap();
+        let (grants, deposits) = (Sums::of(&self.grants), Sums::of(&self.deposits));
         let mut worst = 0;
         for (end, _) in &self.grants {
             for length in lengths_s {
                 let from = end - length * 1_000_000;
-                let granted = Self::within(&self.grants, from + 1, *end);
+                let granted = grants.within(from + 1, *end);
                 let floor =
                     u64::from(self.policy.floor_per_second) * (length * 1_000_000 + slack) / 1_000;
-                let paid = Self::within(&self.deposits, from - slack, *end) + floor;
+                let paid = deposits.within(from - slack, *end) + floor;
                 worst = worst.max(granted.saturating_sub(paid));
             }
         }
         worst
+    }
+}
+
+/// A list in order of time, added up from its beginning to each entry.
+struct Sums(Vec<(u64, u64)>);
+
+impl Sums {
+    fn of(list: &[(u64, u64)]) -> Self {
+        assert!(list.is_sorted_by_key(|(at, _)| *at));
+        let mut sum = 0;
+        Self(
+            list.iter()
+                .map(|(at, milli)| {
+                    (*at, {
+                        sum += milli;
+                        sum
+                    })
+                })
+                .collect(),
+        )
+    }
+
+    fn until(&self, to_us: u64) -> u64 {
+        let count = self.0.partition_point(|(at, _)| *at <= to_us);
+        count.checked_sub(1).map_or(0, |last| self.0[last].1)
+    }
+
+    /// What lies in [`from_us`, `to_us`].
+    fn within(&self, from_us: u64, to_us: u64) -> u64 {
+        self.until(to_us) - self.until(from_us - 1)
     }
 }
 
@@ -263,8 +289,8 @@ fn under_steady_demand_nearly_all_that_may_be_granted_is_granted() {
         world.step();
     }
     let (from, to) = (START_US + 20_000_000, START_US + 60_000_000);
-    let granted = World::within(&world.grants, from, to);
-    let may = World::within(&world.deposits, from, to) + 10_000 * 40;
+    let granted = Sums::of(&world.grants).within(from, to);
+    let may = Sums::of(&world.deposits).within(from, to) + 10_000 * 40;
     assert!(granted * 100 >= may * 97, "{granted} of {may}");
     assert!(granted * 100 <= may * 103, "{granted} of {may}");
     assert_eq!(world.excess(&[1, 10]), 0);

@@ -1,6 +1,10 @@
 //! Faults that other systems of this kind had, each told as the story of what went wrong there.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a story that takes another turn should stop")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a story that takes another turn should stop"
+)]
 
 #[path = "support/budget.rs"]
 mod support;
@@ -317,5 +321,9 @@ fn a_budget_with_no_room_for_one_more_node_gives_it_nothing() {
     });
     desk.record.as_mut().expect("a record").members = others.collect();
     assert_eq!(desk.granted(wants(A, 1, 1_000), NOW), 0);
-    assert_eq!(desk.granted(wants(A, 2, 1_000), NOW.after(60 * SECOND)), 1_000, "until others left");
+    assert_eq!(
+        desk.granted(wants(A, 2, 1_000), NOW.after(60 * SECOND)),
+        1_000,
+        "until others left"
+    );
 }

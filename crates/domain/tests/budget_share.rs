@@ -1,6 +1,10 @@
 //! What one node does with its part of a budget: when it asks, what it keeps, and what it gives back.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a story that takes another turn should stop")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a story that takes another turn should stop"
+)]
 
 #[path = "support/budget.rs"]
 mod support;
@@ -356,7 +360,11 @@ fn a_sync_that_was_given_up_is_forfeited_and_the_next_one_waits() {
     assert!(next.want_milli > 0);
     // Too late: nobody awaits it any more.
     node.share.abandon_sync(node.now);
-    node.finish(&SyncOutcome::Done(Done { granted: Some(granted(9_000)), more_at: None, repeated: true }));
+    node.finish(&SyncOutcome::Done(Done {
+        granted: Some(granted(9_000)),
+        more_at: None,
+        repeated: true,
+    }));
     assert_eq!(node.balance(), 0);
 }
 

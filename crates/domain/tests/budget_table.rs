@@ -284,7 +284,8 @@ fn looking_changes_nothing_and_only_what_says_nothing_is_removed() {
 /// Time in a record never goes back: what has left the window stays out, and leases do not grow.
 #[test]
 fn a_clock_that_went_back_is_not_followed() {
-    let touched = Record { touched_at: NOW, ..under(no_floor(), record(&[(500, 8_000, 0)], vec![])) };
+    let touched =
+        Record { touched_at: NOW, ..under(no_floor(), record(&[(500, 8_000, 0)], vec![])) };
     let behind = NOW.before(3_600 * SECOND);
     let (change, outcome) = decide(Some(&touched), &Command::Sync(wants(A, 1, 1_000)), behind);
     assert_eq!(outcome, done(Some(granted(1_000)), None), "granted by the record's time");

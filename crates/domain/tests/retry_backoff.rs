@@ -72,9 +72,8 @@ fn at_the_last_attempt_there_is_nothing_overflows_and_the_cap_holds() {
 fn no_attempt_is_so_late_that_its_callers_all_come_back_at_once() {
     for strategy in [FullJitter, EqualJitter, DecorrelatedJitter] {
         for attempt in [1, 2, 5, 20, 100, u32::MAX] {
-            let waits = (0..=8).map(|part| {
-                waits(strategy, FailureKind::Throttled, attempt, u64::MAX / 8 * part)
-            });
+            let waits = (0..=8)
+                .map(|part| waits(strategy, FailureKind::Throttled, attempt, u64::MAX / 8 * part));
             let waits: Vec<_> = waits.collect();
             assert!(waits.is_sorted_by(|a, b| a < b), "{strategy:?}, attempt {attempt}: {waits:?}");
         }

@@ -115,7 +115,8 @@ fn check(policy: &Policy, expected_attempt_time: Duration, rows: impl IntoIterat
         };
         if actual != row.expected || asked != may_ask {
             let (name, expected) = (row.name, row.expected);
-            wrong += &format!("\n{name}\n  expected {expected:?}\n  got {actual:?}, paid {asked:?}");
+            wrong +=
+                &format!("\n{name}\n  expected {expected:?}\n  got {actual:?}, paid {asked:?}");
         }
     }
     assert!(wrong.is_empty(), "these are wrong:\n{wrong}");
@@ -265,5 +266,8 @@ fn only_work_that_was_surely_not_done_is_repeated_without_care() {
 #[test]
 fn the_list_of_denials_is_in_order_of_precedence() {
     assert!(Denial::ALL.is_sorted() && Denial::ALL.len() == 8);
-    assert_eq!(Denial::ALL.first().zip(Denial::ALL.last()), Some((&NotRetryable, &BudgetExhausted)));
+    assert_eq!(
+        Denial::ALL.first().zip(Denial::ALL.last()),
+        Some((&NotRetryable, &BudgetExhausted))
+    );
 }
