@@ -56,6 +56,8 @@ pub(crate) struct Breakers<S> {
     pub(super) in_reach: watch::Sender<bool>,
     pub(super) arrived: Notify,
     pub(super) reporters: Mutex<Reporters<(semel_domain::name::Tenant, [u8; 16])>>,
+    /// What gathered in all views.
+    pub(super) gathered: AtomicUsize,
     options: BreakerOptions,
     views: DashMap<Downstream, Arc<View>, FixedState>,
     count: AtomicUsize,
@@ -96,6 +98,7 @@ impl<S: Store> Breakers<S> {
             in_reach: watch::Sender::new(true),
             arrived: Notify::new(),
             reporters: Mutex::new(Reporters::new(options.reporters_max)),
+            gathered: AtomicUsize::new(0),
             options,
             views,
             count: AtomicUsize::new(0),
