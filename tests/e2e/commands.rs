@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::command::{Ran, run};
+use crate::support::command::{Ran, run, run_at};
 use crate::support::node::{Home, Node};
 
 /// A node, and the commands that speak to it.
@@ -17,10 +17,7 @@ impl Shell {
 
     /// `semel keys` with these words, about the tenant of these tests.
     fn keys(&self, words: &str) -> Ran {
-        let mut words: Vec<&str> = words.split(' ').collect();
-        words.insert(0, "keys");
-        words.extend(["--tenant", "acme", "--target", &self.node.url]);
-        run(&words)
+        run_at(&self.node.url, &format!("keys {words}"))
     }
 
     /// The same as a script would ask.

@@ -13,6 +13,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod breakers;
+mod budgets;
 mod commands;
 mod disk;
 mod experiments;

@@ -27,6 +27,13 @@ pub(crate) fn run(arguments: &[&str]) -> Ran {
     Ran::from(semel().args(arguments).output().unwrap())
 }
 
+/// Runs the command with these words against the node at `url`, for the tenant of these tests.
+pub(crate) fn run_at(url: &str, words: &str) -> Ran {
+    let mut words: Vec<&str> = words.split(' ').collect();
+    words.extend(["--tenant", "acme", "--target", url]);
+    run(&words)
+}
+
 impl From<Output> for Ran {
     fn from(output: Output) -> Self {
         Self {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use semel_client::{Budget, RetryTokens, Settings, SystemClock};
 use semel_proto::v1::retries_client::RetriesClient;
-use semel_proto::v1::{RetryPolicy, SetRetryPolicyRequest};
+use semel_proto::v1::{GetBudgetRequest, RetryPolicy, SetRetryPolicyRequest};
 use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::interval;
@@ -77,7 +77,8 @@ async fn measure(
 ) -> Result<LeaseReport, Failure> {
     let dependency: Arc<str> = Scene::new(0)?.key(0).into();
     let channel = connect(target).await?;
-    set_policy(channel.clone(), &dependency).await?;
+    let mut retries = RetriesClient::new(channel.clone());
+    set_policy(&mut retries, &dependency).await?;
     let settings = Settings { at_hand: AT_HAND, ..Settings::new(random()?) };
     let tokens = RetryTokens::new(channel, settings, Arc::new(SystemClock));
     let closing = CancellationToken::new();
@@ -90,11 +91,19 @@ async fn measure(
     closing.cancel();
     client.join_all().await;
     measured?;
-    bench.report.close(watch.elapsed());
+    let granted = granted(&mut retries, &bench.dependency).await?;
+    bench.report.close(granted, watch.elapsed());
     Ok(bench.report)
 }
 
-async fn set_policy(channel: Channel, dependency: &str) -> Result<(), Failure> {
+/// How many tokens the node says it granted.
+async fn granted(retries: &mut RetriesClient<Channel>, dependency: &str) -> Result<u64, Failure> {
+    let (tenant, dependency) = (TENANT.to_owned(), dependency.to_owned());
+    let reply = retries.get_budget(GetBudgetRequest { tenant, dependency }).await?.into_inner();
+    Ok(reply.node.map_or(0, |node| node.granted))
+}
+
+async fn set_policy(retries: &mut RetriesClient<Channel>, dependency: &str) -> Result<(), Failure> {
     let policy = RetryPolicy {
         floor_per_second: Some(FLOOR),
         window: Some(to_wire(WINDOW)),
@@ -108,7 +117,7 @@ async fn set_policy(channel: Channel, dependency: &str) -> Result<(), Failure> {
         expected_version: None,
         actor: "semel bench".to_owned(),
     };
-    RetriesClient::new(channel).set_retry_policy(request).await?;
+    retries.set_retry_policy(request).await?;
     Ok(())
 }
 
@@ -215,8 +224,10 @@ struct LeaseReport {
     ns_of_turns_two_threads: Vec<f64>,
     spent: u64,
     denied: u64,
-    /// The most that the policy may have granted in this time.
-    granted_at_most: u64,
+    /// What the node says it granted, of which the rest came back or was left.
+    granted: u64,
+    /// The most that may have been spent in this time, whatever came back and was granted again.
+    bound: u64,
     seconds: f64,
 }
 
@@ -230,18 +241,19 @@ impl LeaseReport {
         self.denied += side.denied;
     }
 
-    fn close(&mut self, elapsed: Duration) {
+    fn close(&mut self, granted: u64, elapsed: Duration) {
         self.name = "lease";
         self.ns_per_token = median(&self.ns_of_turns);
         self.ns_per_token_two_threads = median(&self.ns_of_turns_two_threads);
         self.seconds = rounded(elapsed.as_secs_f64(), 1_000.0);
         let bound = elapsed.saturating_add(WINDOW).saturating_add(LEASE).as_millis();
         let bound_ms = u64::try_from(bound).unwrap_or(u64::MAX);
-        self.granted_at_most = bound_ms.saturating_mul(u64::from(FLOOR) / 1_000);
+        self.granted = granted;
+        self.bound = bound_ms.saturating_mul(u64::from(FLOOR) / 1_000);
     }
 
-    const fn is_clean(&self) -> bool {
-        self.denied == 0 && self.spent <= self.granted_at_most
+    fn is_clean(&self) -> bool {
+        self.denied == 0 && self.spent <= self.granted.min(self.bound)
     }
 }
 
@@ -260,7 +272,8 @@ impl Reply for LeaseReport {
         let spent = grouped(self.spent as f64);
         page.field("spent", format!("{spent} in {:.1} s", self.seconds))?;
         page.field("denied", self.denied)?;
-        page.field("at most", format!("{} may be granted", grouped(self.granted_at_most as f64)))
+        let (granted, bound) = (grouped(self.granted as f64), grouped(self.bound as f64));
+        page.field("granted", format!("{granted}; the bound is {bound}"))
     }
 }
 
@@ -270,17 +283,17 @@ mod tests {
 
     #[test]
     fn a_denied_token_or_one_too_many_spoils_the_run() {
-        let mut report = LeaseReport::default();
-        let took = Duration::from_micros(5);
-        report.add(1, &Side { spent: 100, denied: 0, took });
-        report.close(Duration::from_secs(1));
-        assert!((report.ns_per_token - 50.0).abs() < f64::EPSILON);
-        assert_eq!(report.granted_at_most, 12_000_000);
-        assert!(report.is_clean());
-        assert!(!LeaseReport { denied: 1, ..report }.is_clean());
-        let mut over = LeaseReport::default();
-        over.add(1, &Side { spent: 12_000_001, denied: 0, took });
-        over.close(Duration::from_secs(1));
-        assert!(!over.is_clean());
+        let report = |spent, denied, granted| {
+            let mut report = LeaseReport::default();
+            report.add(1, &Side { spent, denied, took: Duration::from_micros(5) });
+            report.close(granted, Duration::from_secs(1));
+            report
+        };
+        assert!((report(100, 0, 100).ns_per_token - 50.0).abs() < f64::EPSILON);
+        assert!(report(100, 0, 100).is_clean());
+        assert!(!report(99, 1, 100).is_clean());
+        assert!(!report(101, 0, 100).is_clean(), "more than was granted");
+        assert!(report(12_000_000, 0, u64::MAX).is_clean());
+        assert!(!report(12_000_001, 0, u64::MAX).is_clean(), "more than the bound");
     }
 }

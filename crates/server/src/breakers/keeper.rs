@@ -36,8 +36,9 @@ const BATCH_MAX: usize = 256;
 const UNDER_WAY_MAX: usize = 8;
 /// The least pause before something that comes with time is looked at again.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// A view that nobody asked for in this time is forgotten.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
+/// A view that nobody asked for in this time is forgotten: some time after its record forgot the nodes
+/// that brought outcomes, so that a record that says nothing can go with it.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(12 * 60);
 /// How long the last outcomes may take when the node ends.
 const LAST_FLUSH: Duration = Duration::from_millis(500);
 
@@ -84,7 +85,6 @@ impl<S: Store> Keeper<'_, S> {
             let pause = self.next_in().max(PAUSE_MIN);
             tokio::select! {
                 biased;
-                () = self.shared.arrived.notified() => {}
                 Some(done) = self.under_way.next() => {
                     for (view, errand, answer) in done {
                         self.finish(&view, errand, &answer);
@@ -96,6 +96,7 @@ impl<S: Store> Keeper<'_, S> {
                         self.follow(view, watch);
                     }
                 }
+                () = self.shared.arrived.notified() => {}
                 () = tokio::time::sleep(pause) => {}
             }
         }
@@ -249,7 +250,9 @@ impl<S: Store> Keeper<'_, S> {
         match errand {
             Errand::Flush => {
                 let (node, now_us) = (self.shared.node, self.now_us());
-                let command = view.pending().send(node, now_us, || self.shared.next_seq());
+                let gathered = &self.shared.gathered;
+                let next_seq = || self.shared.next_seq();
+                let command = view.pending().send(node, now_us, gathered, next_seq);
                 view.errands().flushing = command.is_some();
                 command
             }

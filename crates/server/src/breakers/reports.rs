@@ -9,6 +9,7 @@ use semel_proto::v1;
 use semel_store::Store;
 
 use super::parse::{self, Report, Reported};
+use super::pending::Gathered;
 use super::reply;
 use super::shared::{Breakers, ask};
 use super::view::View;
@@ -62,10 +63,14 @@ impl<S: Store> Breakers<S> {
         if one.counts.is_empty() || one.generation < generation {
             return;
         }
-        if view.pending().add(one.generation, report.reporter, one.counts) {
-            self.ask(view, ask::FLUSH);
-        } else {
-            tracing::debug!(tenant = %report.tenant, "outcomes dropped: too many reporters at once");
+        let gathered =
+            view.pending().add(one.generation, report.reporter, one.counts, &self.gathered);
+        match gathered {
+            Gathered::First => self.ask(view, ask::FLUSH),
+            Gathered::More => {}
+            Gathered::NoRoom => {
+                tracing::debug!(tenant = %report.tenant, "outcomes dropped: too many reporters");
+            }
         }
     }
 

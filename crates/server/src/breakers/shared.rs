@@ -1,7 +1,7 @@
 //! What all threads of a node share of breakers, and commands carried out.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use rand::{Rng, SeedableRng};
 use semel_domain::breaker::{Command, Condition, Outcome, standing};
 use semel_domain::downstream::Downstream;
 use semel_domain::time::Timestamp;
-use semel_store::{Clock, Store, StoreError};
-use tokio::sync::{Notify, Semaphore, watch};
+use semel_store::{Clock, Store, StoreError, Watch, WatchHub};
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::transition::{Answer, Decided, durability, update};
@@ -31,6 +31,9 @@ const BATCH_MAX: usize = 512;
 
 /// A store that gives no answer for this long counts as out of reach: its answer is unknown then.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Where the hub announces that the store came into reach or went out of it: no record lies there.
+const REACH: &[u8] = b"reach";
 
 /// A breaker before a call: what a retry is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +56,13 @@ pub(crate) struct Breakers<S> {
     pub(super) closing: CancellationToken,
     pub(super) watchers: Arc<Semaphore>,
     /// Whether the store answered when it was last asked.
-    pub(super) in_reach: watch::Sender<bool>,
+    in_reach: AtomicBool,
+    /// Wakes whoever watches a view, by its record's key, or whether the store is in reach.
+    hub: WatchHub,
     pub(super) arrived: Notify,
     pub(super) reporters: Mutex<Reporters<(semel_domain::name::Tenant, [u8; 16])>>,
+    /// What gathered in all views.
+    pub(super) gathered: AtomicUsize,
     options: BreakerOptions,
     views: DashMap<Downstream, Arc<View>, FixedState>,
     count: AtomicUsize,
@@ -93,9 +100,11 @@ impl<S: Store> Breakers<S> {
             node,
             closing,
             watchers: Arc::new(Semaphore::new(options.watchers_max)),
-            in_reach: watch::Sender::new(true),
+            in_reach: AtomicBool::new(true),
+            hub: WatchHub::new(),
             arrived: Notify::new(),
             reporters: Mutex::new(Reporters::new(options.reporters_max)),
+            gathered: AtomicUsize::new(0),
             options,
             views,
             count: AtomicUsize::new(0),
@@ -130,7 +139,12 @@ impl<S: Store> Breakers<S> {
     }
 
     pub(super) fn is_degraded(&self) -> bool {
-        !*self.in_reach.borrow()
+        !self.in_reach.load(Ordering::SeqCst)
+    }
+
+    /// Wakes whenever the store comes into reach or goes out of it.
+    pub(super) fn watch_reach(&self) -> Watch {
+        self.hub.watch(REACH)
     }
 
     /// The view of a downstream: made, and followed, when it is first asked for.
@@ -146,7 +160,7 @@ impl<S: Store> Breakers<S> {
         let mut is_new = false;
         let view = Arc::clone(&self.views.entry(of.clone()).or_insert_with(|| {
             is_new = true;
-            View::new(of.clone(), now_us)
+            View::new(of.clone(), now_us, &self.hub)
         }));
         if is_new {
             self.count.fetch_add(1, Ordering::Relaxed);
@@ -287,7 +301,9 @@ impl<S: Store> Breakers<S> {
 
     fn hear(&self, view: &Arc<View>, command: &Command, answer: &Answer) {
         let reached = !matches!(answer, Err(StoreError::Unavailable(_) | StoreError::Unknown(_)));
-        self.in_reach.send_if_modified(|before| std::mem::replace(before, reached) != reached);
+        if self.in_reach.swap(reached, Ordering::SeqCst) != reached {
+            self.hub.wake(REACH);
+        }
         match answer {
             Ok(Ok(decided)) => match view.learn(decided, durability(command), self.now()) {
                 Learned::New => self.ask(view, ask::LEARNED),

@@ -1,15 +1,15 @@
 //! A breaker as this node knows it.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
+use futures::stream::{self, Stream, StreamExt};
 use semel_domain::breaker::layout::record_key;
 use semel_domain::breaker::{Condition, Force, Record, Snapshot, Standing, snapshot, standing};
 use semel_domain::downstream::Downstream;
 use semel_domain::time::Timestamp;
-use semel_store::Durability;
-use tokio::sync::watch;
+use semel_store::{Durability, WatchHub};
 use tokio_util::sync::CancellationToken;
 
 use super::pending::Pending;
@@ -20,7 +20,10 @@ pub(super) struct View {
     pub(super) of: Downstream,
     pub(super) record_key: Bytes,
     known: RwLock<Option<Known>>,
-    told: watch::Sender<Told>,
+    told: Mutex<Told>,
+    /// Not tokio's watch channel: that one wakes in random order, and a simulation could not be repeated.
+    hub: WatchHub,
+    watchers: AtomicUsize,
     pending: Mutex<Pending>,
     /// Held by whoever asks the store on behalf of callers, so that a crowd asks it once.
     pub(super) asking: tokio::sync::Mutex<()>,
@@ -63,12 +66,14 @@ pub(super) enum Learned {
 }
 
 impl View {
-    pub(super) fn new(of: Downstream, now_us: u64) -> Arc<Self> {
+    pub(super) fn new(of: Downstream, now_us: u64, hub: &WatchHub) -> Arc<Self> {
         Arc::new(Self {
             record_key: record_key(&of),
             of,
             known: RwLock::default(),
-            told: watch::Sender::default(),
+            told: Mutex::default(),
+            hub: hub.clone(),
+            watchers: AtomicUsize::default(),
             pending: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             errands: Mutex::default(),
@@ -84,7 +89,7 @@ impl View {
 
     /// How long nobody asked for it, in microseconds; not at all while somebody watches it.
     pub(super) fn idle_us(&self, now_us: u64) -> u64 {
-        let busy = self.told.receiver_count() > 0 || !self.pending().is_empty();
+        let busy = self.watchers.load(Ordering::SeqCst) > 0 || !self.pending().is_empty();
         if busy { 0 } else { now_us.saturating_sub(self.used_us.load(Ordering::Relaxed)) }
     }
 
@@ -160,18 +165,38 @@ impl View {
             force,
             version,
         )));
-        self.told.send_if_modified(|old| {
-            let is_news = *old != told;
-            if is_news {
-                *old = told;
-            }
-            is_news
-        });
+        let mut last = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != told {
+            *last = told;
+            drop(last);
+            self.hub.wake(&self.record_key);
+        }
     }
 
     /// Wakes at each change from now on, and once at first.
-    pub(super) fn changes(&self) -> impl futures::Stream<Item = ()> + Send + use<> {
-        use tokio_stream::StreamExt;
-        tokio_stream::wrappers::WatchStream::new(self.told.subscribe()).map(|_| ())
+    pub(super) fn changes(self: &Arc<Self>) -> impl Stream<Item = ()> + Send + use<> {
+        let watch = self.hub.watch(&self.record_key);
+        let watching = Watching::new(Arc::clone(self));
+        let later = stream::unfold((watch, watching), async |(mut watch, watching)| {
+            watch.changed().await;
+            Some(((), (watch, watching)))
+        });
+        stream::once(async {}).chain(later)
+    }
+}
+
+/// Somebody watches a view: it is not to be forgotten.
+struct Watching(Arc<View>);
+
+impl Watching {
+    fn new(view: Arc<View>) -> Self {
+        view.watchers.fetch_add(1, Ordering::SeqCst);
+        Self(view)
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.watchers.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use futures::stream::{self, Stream, StreamExt};
 use semel_proto::v1;
 use semel_store::Store;
-use tokio_stream::wrappers::WatchStream;
 use tonic::Status;
 
 use super::shared::Breakers;
@@ -36,9 +35,12 @@ pub(super) async fn watch<S: Store>(
     });
     let changes = stream::select_all(changes.collect::<Vec<_>>());
     // Whether this still is what the store has, concerns all of them.
-    let reach = WatchStream::from_changes(shared.in_reach.subscribe()).map(move |_| views.clone());
+    let reach = stream::unfold((shared.watch_reach(), views), async |(mut watch, views)| {
+        watch.changed().await;
+        Some((views.clone(), (watch, views)))
+    });
     let closing = shared.closing.clone().cancelled_owned();
-    let told = stream::select(changes, reach)
+    let told = stream::select(changes, Box::pin(reach))
         .flat_map(stream::iter)
         .map(move |view| {
             let _place = &place;

@@ -162,3 +162,14 @@ impl State {
         }
     }
 }
+
+impl Tally {
+    /// Counts an answer: whether a new token was granted, and what was, or would have been, the reason
+    /// against one.
+    pub(crate) fn count(&mut self, granted: bool, denial: Option<Denial>) {
+        self.granted = self.granted.saturating_add(u64::from(granted));
+        if let Some(denial) = denial {
+            *self.denied.entry(denial).or_default() += 1;
+        }
+    }
+}
