@@ -189,14 +189,16 @@ async fn with_semel(world: &World, provider: &Rc<Provider>, seed: u64) -> io::Re
     Ok(())
 }
 
-/// Up to 16 retries in any second: the provider takes 80.
+/// Up to 20 retries in any second, spread over half of one: the provider takes 80.
 fn retry_policy() -> v1::RetryPolicy {
+    let half = Some(wire(Duration::from_millis(500)));
     v1::RetryPolicy {
-        floor_per_second: Some(16),
+        floor_per_second: Some(20),
         window: Some(wire(Duration::from_secs(1))),
         attempts_max: 100,
-        backoff_base: Some(wire(BASE)),
-        backoff_cap: Some(wire(BASE)),
+        backoff_base: half,
+        backoff_base_throttled: half,
+        backoff_cap: half,
         ..Default::default()
     }
 }
