@@ -99,7 +99,8 @@ fn what_is_forced_is_watched_listed_and_taken_away() {
 #[test]
 fn a_watch_outlives_its_node() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let home = Home { listen: format!("127.0.0.1:{port}"), ..Home::new(&[]) };
+    let mut home = Home::new(&[]);
+    home.listen = format!("127.0.0.1:{port}");
     let node = home.start();
     let none = json_of(&node, "watch", 2);
     assert!(none["error"]["message"].as_str().unwrap().contains("no breakers"), "{none}");

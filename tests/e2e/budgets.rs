@@ -92,7 +92,9 @@ async fn a_budget_shows_what_its_node_granted() {
     let reply = retries.acquire_retry_token(request.clone()).await.unwrap().into_inner();
     assert_eq!(reply.verdict(), RetryVerdict::Granted);
     let unsafe_one = AcquireRetryTokenRequest {
+        request_id: vec![8; 16].into(),
         failure: Some(Failure { kind: FailureKind::UnknownOutcome.into(), server_delay: None }),
+        deposits: None,
         ..request
     };
     let reply = retries.acquire_retry_token(unsafe_one).await.unwrap().into_inner();

@@ -9,13 +9,14 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which of our crates a crate may use, dev-dependencies aside.
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("semel-proto", &[]),
     ("semel-domain", &[]),
     ("semel-store", &[]),
     ("semel-server", &["semel-domain", "semel-proto", "semel-store"]),
     ("semel-client", &["semel-proto"]),
-    ("semel-cli", &["semel-client", "semel-proto", "semel-server", "semel-store"]),
+    ("semel-sim", &["semel-proto", "semel-server", "semel-store"]),
+    ("semel-cli", &["semel-client", "semel-proto", "semel-server", "semel-sim", "semel-store"]),
 ];
 
 /// All that the rules may use: nothing that has a clock, a thread, a socket or a file in its hands.

@@ -13,10 +13,12 @@ use crate::output::Output;
 use crate::serve::ServeArgs;
 
 const ABOUT: &str = "\
-Semel makes a write happen once, whoever asks and however often.
+Semel makes a write happen once, and keeps a fleet's retries from becoming an outage.
 
 A service claims a key before it does the work, and completes it with the answer. Whoever asks again
-with the same key gets that answer, or is told that the work is being done.";
+with the same key gets that answer, or is told that the work is being done. Before it sends a failed
+request again it asks for a token of the fleet's one budget, and the fleet's one breaker says whether
+a dependency is worth calling at all.";
 
 const EXAMPLES: &str = "\
 Begin here:
@@ -29,7 +31,7 @@ Begin here:
 #[command(
     name = "semel",
     version,
-    about = "Makes a write happen once, whoever asks and however often",
+    about = "Makes a write happen once, and keeps retries from becoming an outage",
     long_about = ABOUT,
     after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"),
     max_term_width = 100

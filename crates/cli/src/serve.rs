@@ -167,22 +167,31 @@ impl ServeArgs {
         }
     }
 
-    /// Waits for the first signal and stops in order; a second signal leaves at once.
+    /// Waits for the first signal and stops in order; a second signal leaves at once. A node that closes by
+    /// itself ends the process as well, with a failure: whoever supervises it can start it again.
     async fn until_stopped(&self, running: Running) -> Result<Exit, Failure> {
         let mut signals = StopSignals::listen()?;
-        let why = if self.with_parent {
-            let parent_gone = parent_gone()?;
-            tokio::select! {
-                signal = signals.next() => signal,
-                () = parent_gone => "the end of its parent",
+        let closing = running.node.closing();
+        let parent_gone = self.with_parent.then(parent_gone).transpose()?;
+        let parent_gone = async {
+            match parent_gone {
+                Some(parent_gone) => parent_gone.await,
+                None => std::future::pending().await,
             }
-        } else {
-            signals.next().await
         };
-        tracing::info!("stopping on {why}; a second signal stops at once");
+        let why = tokio::select! {
+            signal = signals.next() => Some(signal),
+            () = parent_gone => Some("the end of its parent"),
+            () = closing.cancelled() => None,
+        };
+        let stopping = why.unwrap_or("a failure of its own");
+        tracing::info!("stopping on {stopping}; a signal from now on stops at once");
         let stopped = running.stop()?;
         tokio::select! {
-            _ = stopped => Ok(Exit::Done),
+            _ = stopped => match why {
+                Some(_) => Ok(Exit::Done),
+                None => Err(Failure::broken("the node closed by itself: its log says why")),
+            },
             signal = signals.next() => {
                 Err(Failure::broken(format!("stopped at once by {signal}: calls were cut off")))
             }

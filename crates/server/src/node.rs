@@ -116,6 +116,12 @@ impl Node {
         self.local_addr
     }
 
+    /// Cancelled when the node closes: since it was told to, or since it can't go on.
+    #[must_use]
+    pub fn closing(&self) -> CancellationToken {
+        self.closing.clone()
+    }
+
     /// Ends the node: new connections are refused, waiters are sent away with SHUTTING_DOWN, and
     /// calls in flight finish, for as long as the grace of its options lasts. Blocks until all
     /// threads have ended.

@@ -9,10 +9,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// Where an engine announces its commits, and where callers wait for them. Clones are handles to
 /// the same hub.
@@ -30,8 +31,23 @@ struct Shared {
 }
 
 struct WatchedKey {
-    sender: watch::Sender<()>,
+    wakes: Arc<Wakes>,
     watches: usize,
+}
+
+/// Not tokio's watch channel: that one wakes its receivers in random order, and a simulation that is run
+/// twice would not be the same.
+#[derive(Default)]
+struct Wakes {
+    count: AtomicU64,
+    notify: Notify,
+}
+
+impl Wakes {
+    fn wake(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.notify.notify_waiters();
+    }
 }
 
 impl WatchHub {
@@ -48,12 +64,13 @@ impl WatchHub {
         let mut keys = self.shared.lock();
         let watched = keys
             .entry(Arc::clone(&key))
-            .or_insert_with(|| WatchedKey { sender: watch::Sender::new(()), watches: 0 });
+            .or_insert_with(|| WatchedKey { wakes: Arc::default(), watches: 0 });
         watched.watches += 1;
-        let receiver = watched.sender.subscribe();
+        let wakes = Arc::clone(&watched.wakes);
         self.shared.watched_keys.store(keys.len(), Ordering::SeqCst);
         drop(keys);
-        Watch { shared: Arc::clone(&self.shared), key, receiver }
+        let seen = wakes.count.load(Ordering::SeqCst);
+        Watch { shared: Arc::clone(&self.shared), key, wakes, seen }
     }
 
     /// Wakes every watch of `key`. An engine calls it once the change can be read: a caller whose
@@ -62,20 +79,20 @@ impl WatchHub {
         if self.shared.watched_keys.load(Ordering::SeqCst) == 0 {
             return;
         }
-        let sender = self.shared.lock().get(key).map(|watched| watched.sender.clone());
+        let wakes = self.shared.lock().get(key).map(|watched| Arc::clone(&watched.wakes));
         // Outside the lock: a waker is foreign code, and may drop a watch.
-        if let Some(sender) = sender {
-            sender.send_replace(());
+        if let Some(wakes) = wakes {
+            wakes.wake();
         }
     }
 
     /// Wakes every watch of every key: for an engine that can't tell any more what changed, since
     /// it was reopened or lost its notifications for a while.
     pub fn wake_all(&self) {
-        let senders: Vec<_> =
-            self.shared.lock().values().map(|watched| watched.sender.clone()).collect();
-        for sender in senders {
-            sender.send_replace(());
+        let all: Vec<_> =
+            self.shared.lock().values().map(|watched| Arc::clone(&watched.wakes)).collect();
+        for wakes in all {
+            wakes.wake();
         }
     }
 }
@@ -100,7 +117,9 @@ impl fmt::Debug for WatchHub {
 pub struct Watch {
     shared: Arc<Shared>,
     key: Arc<[u8]>,
-    receiver: watch::Receiver<()>,
+    wakes: Arc<Wakes>,
+    /// How many wakes there had been when the watch was armed, or last woke.
+    seen: u64,
 }
 
 impl Watch {
@@ -109,10 +128,16 @@ impl Watch {
     ///
     /// Cancel-safe: a call that is dropped before it returns has used up no wake.
     pub async fn changed(&mut self) {
-        if self.receiver.changed().await.is_err() {
-            // The hub keeps the sender for as long as this watch lives. Were it gone, no wake could
-            // come any more, and returning would make the caller spin.
-            std::future::pending::<()>().await;
+        loop {
+            let mut woken = pin!(self.wakes.notify.notified());
+            // Listen first, look second: a wake in between is not missed.
+            woken.as_mut().enable();
+            let count = self.wakes.count.load(Ordering::SeqCst);
+            if count != self.seen {
+                self.seen = count;
+                return;
+            }
+            woken.await;
         }
     }
 }

@@ -103,10 +103,7 @@ async fn granted(retries: &mut RetriesClient<Channel>, dependency: &str) -> Resu
     Ok(reply.node.map_or(0, |node| node.granted))
 }
 
-async fn set_policy(
-    retries: &mut RetriesClient<Channel>,
-    dependency: &str,
-) -> Result<(), Failure> {
+async fn set_policy(retries: &mut RetriesClient<Channel>, dependency: &str) -> Result<(), Failure> {
     let policy = RetryPolicy {
         floor_per_second: Some(FLOOR),
         window: Some(to_wire(WINDOW)),

@@ -144,15 +144,18 @@ impl Ledger {
         }
     }
 
-    /// Counts an amount as spent in `slot`.
-    pub fn spend(&mut self, amount: Amount) {
+    /// Counts an amount as spent in `slot`, unless that has left the window. What was counted, and where:
+    /// what it takes to take it back.
+    pub fn spend(&mut self, amount: Amount) -> Amount {
         let horizon = self.now.saturating_add(micros(Self::HORIZON) / micros(SLOT));
+        let number = amount.slot.min(horizon);
         let milli = amount.milli.min(u64::MAX - self.spent_milli);
-        if milli > 0 {
-            let slot = self.slot(amount.slot.min(horizon));
+        if milli > 0 && self.now.saturating_sub(number) <= self.length {
+            let slot = self.slot(number);
             slot.spent_milli = slot.spent_milli.saturating_add(milli);
             self.spent_milli = self.spent_milli.saturating_add(milli);
         }
+        Amount { slot: number, milli }
     }
 
     /// Takes back that an amount was spent in `slot`. Whether it could be.

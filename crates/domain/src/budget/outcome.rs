@@ -42,15 +42,15 @@ pub struct Done {
 /// What replacing the policy came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetPolicyOutcome {
-    /// Another version than the expected one is in force: nothing was written.
-    Conflict {
-        /// The one in force.
-        current: u64,
-    },
     /// Just this policy was in force already.
     Unchanged {
         /// Its version.
         version: u64,
+    },
+    /// Another version than the expected one is in force: nothing was written.
+    Conflict {
+        /// The one in force.
+        current: u64,
     },
     /// Replaced.
     Replaced {

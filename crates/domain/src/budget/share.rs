@@ -152,7 +152,7 @@ impl Share {
 
     /// A caller deposits, and says what it spent of its own share meanwhile. In milli-tokens.
     pub fn deposit(&mut self, milli: u64, spent_milli: u64, policy: &Policy, now: Timestamp) {
-        self.used_at = now;
+        let now = self.use_at(now);
         self.ledger.advance(now, policy.span());
         self.ledger.deposit(Amount { slot: slot_of(now), milli });
         self.ledger.spend(Amount { slot: slot_of(now), milli: spent_milli });
@@ -160,13 +160,12 @@ impl Share {
 
     /// Pays `price`, if there is enough in one place.
     pub fn charge(&mut self, price: &Price, policy: &Policy, now: Timestamp) -> Option<Charge> {
-        self.used_at = now;
+        let now = self.use_at(now);
         self.ledger.advance(now, policy.span());
         self.demand.since_milli = self.demand.since_milli.saturating_add(price.milli);
         let amount = Amount { slot: slot_of(now.after(price.delay)), milli: price.milli };
         if self.own_balance_milli(price, policy) >= price.milli {
-            self.ledger.spend(amount);
-            return Some(Charge { slice: None, amount });
+            return Some(Charge { slice: None, amount: self.ledger.spend(amount) });
         }
         let usable = |held: &&mut Held| {
             held.expires_at > now
@@ -175,8 +174,8 @@ impl Share {
         };
         if let Some(held) = self.slices.iter_mut().find(usable) {
             held.left_milli -= price.milli;
-            match held.spent.last_mut().filter(|last| last.slot == amount.slot) {
-                Some(last) => last.milli = last.milli.saturating_add(amount.milli),
+            match held.spent.iter_mut().rev().find(|spent| spent.slot == amount.slot) {
+                Some(spent) => spent.milli = spent.milli.saturating_add(amount.milli),
                 None => held.spent.push(amount),
             }
             return Some(Charge { slice: Some(held.seq), amount });
@@ -205,7 +204,8 @@ impl Share {
                 .filter(|held| held.expires_at > now && (price.high || !held.high_only));
             let places = std::iter::once(own).chain(held.map(|held| held.left_milli));
             let room = places.map(|milli| milli / price.milli.max(1)).find(|room| *room > 0);
-            let count = room.unwrap_or(0).min(left).max(1);
+            // Where there is room for none, the failure to pay says how many are missing.
+            let count = room.unwrap_or(left).min(left);
             let all = Price { milli: price.milli.saturating_mul(count), ..*price };
             let Some(charge) = self.charge(&all, policy, now) else { break };
             charges.push(charge);
@@ -261,6 +261,11 @@ impl Share {
         now < self.dry_until && (self.dry_for_high || !self.demand.unmet_high)
     }
 
+    /// The budget is used, though nothing was asked yet: it syncs again.
+    pub fn wake(&mut self, now: Timestamp) {
+        self.use_at(now);
+    }
+
     /// When it was last used: deposited into, or asked.
     #[must_use]
     pub const fn used_at(&self) -> Timestamp {
@@ -281,10 +286,13 @@ impl Share {
         }
         let asks = self.demand.unmet_milli > 0 || self.runs_low(policy, now);
         let ask_at = asks.then(|| if self.is_dry(now) { self.dry_until } else { now });
+        // Until the store was heard, its policy is not known, and no deposit has a place in its time.
+        let first_at = self.store_epoch.is_none().then_some(self.dry_until);
         let settle_at = self.slices.iter().map(|held| held.expires_at.before(margin(policy))).min();
         let in_use = now.since(self.used_at) < IDLE_AFTER || self.ledger.deposited_milli() > 0;
         let hand_over_at = in_use.then(|| self.handed_over_at.after(HANDOVER_INTERVAL));
-        [ask_at, settle_at, hand_over_at].into_iter().flatten().min()
+        let first_at = first_at.filter(|_| in_use);
+        [first_at, ask_at, settle_at, hand_over_at].into_iter().flatten().min()
     }
 
     /// Composes the next sync: settles what was spent, gives back what will not be needed, hands over
@@ -349,6 +357,12 @@ impl Share {
         self.under_way = None;
         (self.dry_until, self.dry_for_high) = (now.after(DRY_PAUSE), true);
         self.handed_over_at = now;
+    }
+
+    /// A use at `now`. When it counts: time only goes forward.
+    fn use_at(&mut self, now: Timestamp) -> Timestamp {
+        self.used_at = self.used_at.max(now);
+        self.used_at
     }
 
     fn own_balance_milli(&self, price: &Price, policy: &Policy) -> u64 {

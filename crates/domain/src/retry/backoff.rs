@@ -35,8 +35,9 @@ pub fn delay(backoff: &Backoff, failure: &Failure, attempt: u32, roll: u64) -> D
         BackoffStrategy::FullJitter => between(Duration::ZERO, step, roll),
         BackoffStrategy::EqualJitter => between(step / 2, step, roll),
         BackoffStrategy::DecorrelatedJitter => {
-            let before = base.saturating_mul(3_u32.saturating_pow(attempt.saturating_sub(1)));
-            between(base, before.saturating_mul(3), roll).min(backoff.cap)
+            // Cut before it is rolled: afterwards, late attempts would all wait just as long as the cap.
+            let tripled = base.saturating_mul(3_u32.saturating_pow(attempt.max(1)));
+            between(base, tripled.min(backoff.cap), roll)
         }
         BackoffStrategy::None => Duration::ZERO,
     };

@@ -133,6 +133,7 @@ impl<S: Store> Engine<S> {
             // Who may only look has nothing to hope for from the end of a lease.
             let next = if may_acquire(&command) { left.min(held.lease_left) } else { left };
             tokio::select! {
+                biased;
                 () = watch.changed() => {}
                 () = tokio::time::sleep(next.min(RECHECK)) => {}
                 () = self.closing.cancelled() => return Err(Refusal::shutting_down()),

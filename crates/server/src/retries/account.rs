@@ -19,6 +19,8 @@ use crate::reporters::{Admission, Reporters};
 
 /// Reporters of one budget that a node follows.
 const REPORTERS_MAX: usize = 10_000;
+/// Reports kept until the policy is known; more than these are lost, which errs towards granting less.
+const UNPRICED_MAX: usize = 1_000;
 
 /// One budget, as this node has it.
 pub(crate) struct Account {
@@ -43,6 +45,17 @@ pub(crate) struct State {
     /// Callers that wait for the store's answer.
     pub(crate) waiting: usize,
     reporters: Reporters<Incarnation>,
+    /// Reports from before the policy was known: what they deposit, only the policy says.
+    unpriced: Vec<Unpriced>,
+}
+
+/// A report, and when it came.
+#[derive(Clone, Copy, Debug)]
+struct Unpriced {
+    requests: u64,
+    successes: u64,
+    spent_milli: u64,
+    at: Timestamp,
 }
 
 /// When the keeper looks at an account again.
@@ -78,6 +91,7 @@ impl Account {
             schedule: Schedule::Idle,
             waiting: 0,
             reporters: Reporters::new(REPORTERS_MAX),
+            unpriced: Vec::new(),
         };
         Self {
             key: record_key(&downstream),
@@ -100,11 +114,22 @@ impl State {
         }
         let admission = self.reporters.admit(report.reporter, report.seq, now.as_micros());
         if admission == Admission::New {
-            let milli = self.policy.deposit_milli(report.requests, report.successes);
-            self.share.deposit(milli, report.spent_milli, &self.policy, now);
+            let Report { requests, successes, spent_milli, .. } = *report;
+            self.price(Unpriced { requests, successes, spent_milli, at: now });
             self.tally.requests = self.tally.requests.saturating_add(report.requests);
         }
         admission.is_counted()
+    }
+
+    /// Deposits what was reported, at once or when the policy is known: the default policy's ratio may be
+    /// more than what an operator set.
+    fn price(&mut self, report: Unpriced) {
+        if self.policy_version.is_some() {
+            let milli = self.policy.deposit_milli(report.requests, report.successes);
+            self.share.deposit(milli, report.spent_milli, &self.policy, report.at);
+        } else if self.unpriced.len() < UNPRICED_MAX {
+            self.unpriced.push(report);
+        }
     }
 
     /// When the next sync is due; `None`: not until the budget is used again.
@@ -120,6 +145,11 @@ impl State {
             self.policy = Arc::new(policy);
             self.policy_version = Some(version);
         }
+        if self.policy_version.is_some() {
+            for report in std::mem::take(&mut self.unpriced) {
+                self.price(report);
+            }
+        }
     }
 
     /// On what ground it is decided at present.
@@ -129,6 +159,17 @@ impl State {
             FailMode::LocalBounded => v1::Mode::LocalBounded,
             FailMode::Deny => v1::Mode::Deny,
             FailMode::Allow => v1::Mode::Allow,
+        }
+    }
+}
+
+impl Tally {
+    /// Counts an answer: whether a new token was granted, and what was, or would have been, the reason
+    /// against one.
+    pub(crate) fn count(&mut self, granted: bool, denial: Option<Denial>) {
+        self.granted = self.granted.saturating_add(u64::from(granted));
+        if let Some(denial) = denial {
+            *self.denied.entry(denial).or_default() += 1;
         }
     }
 }

@@ -120,7 +120,8 @@ impl Budgets {
             }
             Answer { verdict, would_deny, deposits_counted, repeated: false }
         };
-        state.tally.count(&answer);
+        let denial = answer.verdict.as_ref().err().or(answer.would_deny.as_ref());
+        state.tally.count(answer.verdict.is_ok() && !answer.repeated, denial.copied());
         self.nudge(account, &mut state, now);
         Some(reply::acquired(&answer, &mut state, gate, self.node, now))
     }
@@ -198,15 +199,5 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.lock().waiting -= 1;
-    }
-}
-
-impl super::account::Tally {
-    fn count(&mut self, answer: &Answer) {
-        let denial = answer.verdict.as_ref().err().or(answer.would_deny.as_ref());
-        if let Some(denial) = denial {
-            *self.denied.entry(*denial).or_default() += 1;
-        }
-        self.granted += u64::from(answer.verdict.is_ok() && !answer.repeated);
     }
 }

@@ -1,4 +1,4 @@
-//! The calls of operators: look at budgets, list them, set their policies. Each change leaves a line in the
+//! The calls of operators: look at budgets, list them, set their policies. Each leaves a line in the
 //! audit log.
 
 use std::sync::Arc;
@@ -31,6 +31,7 @@ impl<S: Store> RetriesService<S> {
     ) -> Result<v1::GetBudgetResponse, Refusal> {
         let of = downstream(&request.tenant, &request.dependency)?;
         let record = self.record(&of, deadline).await?;
+        audit!("get-budget", tenant = %of.tenant, dependency = %of.dependency);
         let account = self.budgets.account(&of)?;
         let gate = self.breakers.gate(&of);
         let mut state = account.lock();
@@ -47,6 +48,7 @@ impl<S: Store> RetriesService<S> {
     ) -> Result<v1::ListBudgetsResponse, Refusal> {
         let tenant = tenant(&request.tenant)?;
         let limit = page_size(request.page_size)?;
+        audit!("list-budgets", %tenant);
         let (mut start, end) = records_of(&tenant);
         if !request.page_token.is_empty() {
             start = resume_after(&request.page_token, &start, &end)?;
@@ -82,7 +84,7 @@ impl<S: Store> RetriesService<S> {
         let decided = self.decide(&of, Command::SetPolicy(replace), deadline).await?;
         let Outcome::SetPolicy(outcome) = decided.outcome else { return Err(mixed_up()) };
         let (tenant, dependency) = (&of.tenant, &of.dependency);
-        audit!("set retry policy", %tenant, %dependency, %actor, ?outcome);
+        audit!("set-retry-policy", %tenant, %dependency, %actor, ?outcome);
         // This node need not wait for its next sync to hear of it.
         self.budgets.account(&of)?.lock().learn(decided.news);
         match outcome {

@@ -4,10 +4,11 @@
 //! meet the same faults.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// What happens to one item of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +76,7 @@ pub struct Faults {
 #[derive(Debug, Default)]
 struct Shared {
     plan: Mutex<Plan>,
-    gate: watch::Sender<Gate>,
+    gate: Gate,
 }
 
 #[derive(Debug, Default)]
@@ -90,8 +91,38 @@ struct Plan {
 /// Where held answers wait.
 #[derive(Debug, Default)]
 struct Gate {
+    counts: Mutex<Counts>,
+    changed: Notify,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
     held: usize,
     releases: u64,
+}
+
+impl Gate {
+    /// Changes the counts, and wakes who waits for that, in the order in which they came.
+    fn change(&self, change: impl FnOnce(&mut Counts)) -> Counts {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut counts);
+        let changed = *counts;
+        drop(counts);
+        self.changed.notify_waiters();
+        changed
+    }
+
+    async fn until(&self, holds: impl Fn(Counts) -> bool) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // Listen first, look second: a change in between is not missed.
+            changed.as_mut().enable();
+            if holds(*self.counts.lock().unwrap_or_else(PoisonError::into_inner)) {
+                return;
+            }
+            changed.await;
+        }
+    }
 }
 
 impl Faults {
@@ -134,12 +165,12 @@ impl Faults {
 
     /// Waits until the answers of at least `batches` batches are held.
     pub async fn until_held(&self, batches: usize) {
-        drop(self.shared.gate.subscribe().wait_for(|gate| gate.held >= batches).await);
+        self.shared.gate.until(|counts| counts.held >= batches).await;
     }
 
     /// Lets every answer go that is held now.
     pub fn release(&self) {
-        self.shared.gate.send_modify(|gate| gate.releases += 1);
+        self.shared.gate.change(|counts| counts.releases += 1);
     }
 
     pub(super) fn is_down(&self) -> bool {
@@ -161,14 +192,9 @@ impl Faults {
 
     /// Waits for the next release.
     pub(super) async fn hold(&self) {
-        let mut gate = self.shared.gate.subscribe();
-        let mut releases = 0;
-        self.shared.gate.send_modify(|gate| {
-            gate.held += 1;
-            releases = gate.releases;
-        });
+        let releases = self.shared.gate.change(|counts| counts.held += 1).releases;
         let _held = Held(&self.shared.gate);
-        drop(gate.wait_for(|gate| gate.releases > releases).await);
+        self.shared.gate.until(|counts| counts.releases > releases).await;
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
@@ -177,11 +203,11 @@ impl Faults {
 }
 
 /// Counts a held answer, also when its caller gives up.
-struct Held<'a>(&'a watch::Sender<Gate>);
+struct Held<'a>(&'a Gate);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|gate| gate.held -= 1);
+        self.0.change(|counts| counts.held -= 1);
     }
 }
 
