@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use semel_domain::budget::layout::record_key;
@@ -19,6 +20,9 @@ use crate::reporters::{Admission, Reporters};
 
 /// Reporters of one budget that a node follows.
 const REPORTERS_MAX: usize = 10_000;
+/// A policy that was heard of longer ago is asked for again before it decides anything: the published
+/// bound within which a new one is in force on every node.
+const POLICY_KEPT: Duration = Duration::from_secs(5);
 
 /// One budget, as this node has it.
 pub(crate) struct Account {
@@ -35,6 +39,8 @@ pub(crate) struct State {
     pub(crate) policy: Arc<Policy>,
     /// `None`: the store has not been asked yet, and the default policy is a guess.
     pub(crate) policy_version: Option<u64>,
+    /// Since when that is known to have been in force.
+    heard_at: Timestamp,
     pub(crate) leases: Leases,
     pub(crate) tally: Tally,
     /// The last sync got no answer.
@@ -72,6 +78,7 @@ impl Account {
             share: Share::new(node, now),
             policy: Arc::default(),
             policy_version: None,
+            heard_at: now,
             leases: Leases::default(),
             tally: Tally::default(),
             store_away: false,
@@ -107,9 +114,18 @@ impl State {
         admission.is_counted()
     }
 
-    /// Takes up what the store says of the policy.
-    pub(crate) fn learn(&mut self, news: Option<News>) {
-        if let Some(News { version, policy }) = news {
+    /// Whether the policy in force is known, or can't be asked for.
+    pub(crate) fn knows_policy(&self, now: Timestamp) -> bool {
+        let heard = self.policy_version.is_some() && now.since(self.heard_at) < POLICY_KEPT;
+        heard || self.store_away
+    }
+
+    /// Takes up what the store said of the policy when it was asked at `asked_at`. Answers may overtake
+    /// each other: an older policy is not taken up again.
+    pub(crate) fn learn(&mut self, news: Option<News>, asked_at: Timestamp) {
+        self.heard_at = self.heard_at.max(asked_at);
+        let newer = |news: &News| self.policy_version.is_none_or(|known| news.version > known);
+        if let Some(News { version, policy }) = news.filter(newer) {
             self.policy = Arc::new(policy);
             self.policy_version = Some(version);
         }

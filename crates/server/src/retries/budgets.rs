@@ -95,6 +95,12 @@ impl Budgets {
         }
     }
 
+    /// Has the keeper ask the store about an account, however long that was not used.
+    pub(crate) fn wake(&self, account: &Arc<Account>, state: &mut State, now: Timestamp) {
+        state.share.wake(now);
+        self.nudge(account, state, now);
+    }
+
     /// The accounts that can't wait: each is here once at the most.
     pub(crate) fn take_urgent(&self) -> Vec<Arc<Account>> {
         std::mem::take(&mut self.urgent_accounts.lock().unwrap_or_else(PoisonError::into_inner))

@@ -195,7 +195,7 @@ impl<S: Store> Keeper<S> {
         let mut state = job.account.lock();
         match answer {
             Ok(Ok(decided)) => {
-                state.learn(decided.news);
+                state.learn(decided.news, job.first_sent);
                 state.store_away = false;
                 if let Outcome::Sync(outcome) = &decided.outcome {
                     state.share.finish_sync(outcome, decided.now, now);

@@ -81,8 +81,8 @@ impl Budgets {
         let now = self.now();
         let mut state = account.lock();
         let may_wait = !last && !state.store_away;
-        if state.policy_version.is_none() && may_wait {
-            self.nudge(account, &mut state, now);
+        if !state.knows_policy(now) && may_wait {
+            self.wake(account, &mut state, now);
             return None;
         }
         let counted = ask.deposits.map(|report| state.report(&report, self.node, now));
@@ -91,7 +91,8 @@ impl Budgets {
             return None;
         };
         self.nudge(account, &mut state, now);
-        let retry_after = (lease.tokens < ask.want).then(|| reply::more_in(&state, now));
+        let short = lease.tokens < ask.want;
+        let retry_after = short.then(|| reply::more_in(&state, now)).flatten();
         Some(v1::LeaseRetryTokensResponse {
             lease: lease.id,
             granted: lease.tokens,

@@ -45,7 +45,7 @@ pub(super) fn acquired(
             reply.set_verdict(verdict(*denial));
             let retry_after = match denial {
                 Denial::BreakerOpen => gate.look_again,
-                Denial::BudgetExhausted => Some(more_in(state, now)),
+                Denial::BudgetExhausted => more_in(state, now),
                 _ => None,
             };
             reply.retry_after = retry_after.map(wire_duration);
@@ -54,9 +54,9 @@ pub(super) fn acquired(
     reply
 }
 
-/// When a spent budget may have more.
-pub(super) fn more_in(state: &State, now: Timestamp) -> Duration {
-    state.share.dry_until().since(now)
+/// When a spent budget may have more, if the store said so.
+pub(super) fn more_in(state: &State, now: Timestamp) -> Option<Duration> {
+    Some(state.share.dry_until().since(now)).filter(|left| !left.is_zero())
 }
 
 /// A denial on the wire.

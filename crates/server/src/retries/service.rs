@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::join_all;
 use semel_domain::downstream::Downstream;
 use semel_domain::limits::BATCH_MAX;
 use semel_domain::retry::Token;
@@ -10,7 +11,7 @@ use semel_proto::v1::retries_server::Retries;
 use semel_store::Store;
 use tonic::{Request, Response, Status};
 
-use super::acquire::Gate;
+use super::acquire::{Gate, STORE_WAIT};
 use super::budgets::Budgets;
 use super::{parse, reply};
 use crate::deadline::Deadline;
@@ -101,16 +102,19 @@ impl<S: Store> RetriesService<S> {
                 let mut state = account.lock();
                 match granted.charge {
                     _ if granted.of != account.key => Disposition::UnknownToken,
-                    _ if !granted.give_back() => Disposition::AlreadyRefunded,
+                    _ if granted.had_come_back() => Disposition::AlreadyRefunded,
                     Some(charge) if !state.share.refund(&charge) => Disposition::UnknownToken,
-                    _ => Disposition::Refunded,
+                    _ => {
+                        granted.give_back();
+                        Disposition::Refunded
+                    }
                 }
             }
         };
         Ok(v1::RefundRetryTokenResponse { disposition: disposition.into() })
     }
 
-    fn report(
+    async fn report(
         &self,
         request: v1::ReportRequestsRequest,
     ) -> Result<v1::ReportRequestsResponse, Refusal> {
@@ -126,6 +130,9 @@ impl<S: Store> RetriesService<S> {
             let report = deposits.and_then(|given| parse::report(&given)).map_err(item)?;
             checked.push((self.budgets.account(&of)?, report));
         }
+        // What a first attempt deposits is the policy's to say.
+        let until = self.budgets.now().after(STORE_WAIT);
+        join_all(checked.iter().map(|(account, _)| self.budgets.hear(account, until))).await;
         let now = self.budgets.now();
         let receipt = |(account, report)| {
             let account: Arc<super::account::Account> = account;
@@ -196,7 +203,7 @@ impl<S: Store> Retries for RetriesService<S> {
         request: Request<v1::ReportRequestsRequest>,
     ) -> Answer<v1::ReportRequestsResponse> {
         let deadline = self.deadline_of(&request);
-        self.answer(deadline, self.report(request.into_inner()))
+        self.answer(deadline, self.report(request.into_inner()).await)
     }
 
     async fn get_budget(

@@ -85,17 +85,31 @@ fn code_of(reason: &str) -> Option<Code> {
         | "BATCH_INVALID"
         | "PAGE_INVALID"
         | "AUDIT_INVALID"
-        | "ENUM_INVALID" => Code::InvalidArgument,
+        | "ENUM_INVALID"
+        | "DEPENDENCY_INVALID"
+        | "REQUEST_ID_INVALID"
+        | "FAILURE_INVALID"
+        | "ATTEMPT_INVALID"
+        | "ROOT_INVALID"
+        | "LAYER_INVALID"
+        | "REPORTER_INVALID"
+        | "NODE_INVALID"
+        | "COUNT_INVALID"
+        | "POLICY_INVALID"
+        | "TOKEN_INVALID"
+        | "PERMIT_INVALID"
+        | "OVERRIDE_INVALID" => Code::InvalidArgument,
         "KEY_PAYLOAD_MISMATCH"
         | "FINGERPRINT_INCOMPARABLE"
         | "KEY_EXPIRED"
         | "COMPLETION_CONFLICT"
         | "FENCED"
         | "KEY_NOT_COMPLETED"
-        | "CLAIM_LIVE" => Code::FailedPrecondition,
+        | "CLAIM_LIVE"
+        | "POLICY_CONFLICT" => Code::FailedPrecondition,
         "KEY_UNKNOWN" => Code::NotFound,
         "BODY_DENIED" => Code::PermissionDenied,
-        "WAITERS_FULL" | "OVERLOADED" => Code::ResourceExhausted,
+        "WAITERS_FULL" | "WATCHERS_FULL" | "OVERLOADED" => Code::ResourceExhausted,
         "STORE_UNAVAILABLE" | "SHUTTING_DOWN" => Code::Unavailable,
         "DEADLINE_TOO_SHORT" => Code::DeadlineExceeded,
         "RECORD_UNREADABLE" => Code::Internal,
