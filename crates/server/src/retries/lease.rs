@@ -82,8 +82,8 @@ impl Budgets {
         let now = self.now();
         let mut state = account.lock();
         let may_wait = !last && !state.store_away;
-        if state.policy_version.is_none() && may_wait {
-            self.nudge(account, &mut state, now);
+        if !state.knows_policy(now) && may_wait {
+            self.wake(account, &mut state, now);
             return None;
         }
         let counted = ask.deposits.map(|report| state.report(&report, self.node, now));

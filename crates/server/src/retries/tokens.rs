@@ -22,6 +22,7 @@ pub(crate) struct Granted {
     /// The budget's key.
     pub(crate) of: Bytes,
     refunded: AtomicBool,
+    for_good: bool,
 }
 
 impl Granted {
@@ -31,12 +32,29 @@ impl Granted {
         root_retries_left: u32,
         charge: Option<Charge>,
     ) -> Self {
-        Self { of, delay, root_retries_left, charge, refunded: AtomicBool::new(false) }
+        let refunded = AtomicBool::new(false);
+        Self { of, delay, root_retries_left, charge, refunded, for_good: false }
     }
 
-    /// Marks it as given back. False: it had been before.
-    pub(crate) fn give_back(&self) -> bool {
-        !self.refunded.swap(true, Ordering::Relaxed)
+    /// The token had come back, and was asked for again: it is not taken back another time, since a late
+    /// copy of the first refund looks just the same.
+    pub(crate) fn for_good(self) -> Self {
+        Self { for_good: true, ..self }
+    }
+
+    /// Whether it came back, or would be taken back twice.
+    pub(crate) fn had_come_back(&self) -> bool {
+        self.for_good || self.is_refunded()
+    }
+
+    /// Whether it came back.
+    pub(crate) fn is_refunded(&self) -> bool {
+        self.refunded.load(Ordering::Relaxed)
+    }
+
+    /// It came back.
+    pub(crate) fn give_back(&self) {
+        self.refunded.store(true, Ordering::Relaxed);
     }
 }
 
