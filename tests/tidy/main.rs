@@ -16,10 +16,7 @@ const ARROWS: [(&str, &[&str]); 7] = [
     ("semel-server", &["semel-domain", "semel-proto", "semel-store"]),
     ("semel-client", &["semel-proto"]),
     ("semel-sim", &["semel-proto", "semel-server", "semel-store"]),
-    (
-        "semel-cli",
-        &["semel-client", "semel-proto", "semel-server", "semel-sim", "semel-store"],
-    ),
+    ("semel-cli", &["semel-client", "semel-proto", "semel-server", "semel-sim", "semel-store"]),
 ];
 
 /// All that the rules may use: nothing that has a clock, a thread, a socket or a file in its hands.

@@ -128,7 +128,8 @@ impl Scene {
             self.world.tasks.spawn(caller.work());
         }
         for number in 0..WATCHERS {
-            let watch = load::breakers::watch(self.caller(), Rc::clone(&oracle), (number, WATCHERS));
+            let watch =
+                load::breakers::watch(self.caller(), Rc::clone(&oracle), (number, WATCHERS));
             self.world.tasks.spawn(watch);
         }
     }

@@ -34,5 +34,5 @@ mod time;
 mod world;
 
 pub use check::{Checked, check, play_seed};
-pub use plant::Plant;
 pub use log::{Promise, Record, Violation};
+pub use plant::Plant;

@@ -38,7 +38,10 @@ fn storm() {
     for strategy in Strategy::ALL {
         for seed in 0..5 {
             let played = retry_storm::run(strategy, seed).unwrap();
-            println!("{strategy:?} {} {} {}", played.attempts, played.peak_after_recovery, played.all_served_s);
+            println!(
+                "{strategy:?} {} {} {}",
+                played.attempts, played.peak_after_recovery, played.all_served_s
+            );
         }
     }
 }

@@ -406,8 +406,7 @@ impl BudgetsCaller {
     async fn look(&mut self, of: &'static str, node: usize) {
         let asked = self.nodes.get(&node).cloned().unwrap_or_default();
         let least = self.oracle.borrow().acknowledged(&asked, of);
-        let sent =
-            v1::GetBudgetRequest { tenant: TENANT.to_owned(), dependency: of.to_owned() };
+        let sent = v1::GetBudgetRequest { tenant: TENANT.to_owned(), dependency: of.to_owned() };
         let ask = move |services: Rc<Services>| {
             let sent = sent.clone();
             async move { services.retries().get_budget(Request::new(sent)).await }

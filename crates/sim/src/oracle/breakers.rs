@@ -85,7 +85,10 @@ impl Breaker {
     /// The newest generation that anybody saw.
     pub(crate) fn newest(&self) -> u64 {
         let seen = self.generations.iter().rev();
-        seen.filter(|(_, known)| known.condition.is_some()).map(|(number, _)| *number).next().unwrap_or(0)
+        seen.filter(|(_, known)| known.condition.is_some())
+            .map(|(number, _)| *number)
+            .next()
+            .unwrap_or(0)
     }
 
     /// A permit was given.

@@ -102,8 +102,12 @@ async fn want(mut caller: Caller, seen: Rc<RefCell<Seen>>) {
             seq += 1;
             let requests = first_attempts(&caller.world, &mut reported_us, &seen);
             let mut asked = question(request_id.clone(), 1);
-            asked.deposits =
-                Some(v1::Deposits { reporter: reporter.clone(), seq, requests, ..Default::default() });
+            asked.deposits = Some(v1::Deposits {
+                reporter: reporter.clone(),
+                seq,
+                requests,
+                ..Default::default()
+            });
             let ask = move |services: Rc<Services>| {
                 let sent = asked.clone();
                 async move { services.retries().acquire_retry_token(Request::new(sent)).await }
@@ -155,9 +159,8 @@ fn step_of(at: Duration) -> usize {
 
 fn judge(seen: &Seen, nodes: usize) -> Fleet {
     let (warm, vanish, end) = (step_of(WARM), step_of(VANISH), step_of(END));
-    let sum = |steps: &[u64], from: usize, to: usize| -> u64 {
-        steps.iter().take(to).skip(from).sum()
-    };
+    let sum =
+        |steps: &[u64], from: usize, to: usize| -> u64 { steps.iter().take(to).skip(from).sum() };
     // In thousandths, of what happens from one step to another.
     let may_milli = |from: usize, to: usize| {
         let steps = u64::try_from(to - from).unwrap_or(u64::MAX);

@@ -45,8 +45,7 @@ struct Stage {
 impl Stage {
     fn new(world: &World, nodes: usize, seed: u64) -> io::Result<Self> {
         let mut random = Random::new(seed);
-        let cluster =
-            Cluster::start(world, nodes, random.fork()).map_err(io::Error::other)?;
+        let cluster = Cluster::start(world, nodes, random.fork()).map_err(io::Error::other)?;
         cluster.network.set_weather(Weather { delay_max_ms: 2, ..Weather::default() });
         Ok(Self { world: world.clone(), cluster, random, callers: 0 })
     }

@@ -117,12 +117,8 @@ async fn calls(mut caller: Caller, down: Range<Duration>, seen: Rc<RefCell<Seen>
     for seq in 1.. {
         let next = tokio::time::sleep(interval);
         seen.borrow_mut().first.push(caller.world.time.now_us());
-        let deposits = v1::Deposits {
-            reporter: reporter.clone(),
-            seq,
-            requests: 1,
-            ..Default::default()
-        };
+        let deposits =
+            v1::Deposits { reporter: reporter.clone(), seq, requests: 1, ..Default::default() };
         let now = Duration::from_micros(caller.world.time.now_us());
         if down.contains(&now) {
             let mut asked = question(caller.random.id(), 1);
@@ -144,8 +140,7 @@ async fn calls(mut caller: Caller, down: Range<Duration>, seen: Rc<RefCell<Seen>
 }
 
 async fn report(caller: &mut Caller, node: usize, deposits: v1::Deposits) {
-    let report =
-        v1::RequestReport { dependency: DEPENDENCY.to_owned(), deposits: Some(deposits) };
+    let report = v1::RequestReport { dependency: DEPENDENCY.to_owned(), deposits: Some(deposits) };
     let sent = v1::ReportRequestsRequest { tenant: TENANT.to_owned(), reports: vec![report] };
     let ask = move |services: Rc<Services>| {
         let sent = sent.clone();
@@ -195,8 +190,7 @@ impl Seen {
             let Some(begin_us) = end_us.checked_sub(micros(WINDOW)) else { continue };
             let first = within(&self.first, begin_us, *end_us);
             let retries = within(&self.retries, begin_us, *end_us);
-            let paying =
-                within(&self.first, begin_us.saturating_sub(micros(lookback)), *end_us);
+            let paying = within(&self.first, begin_us.saturating_sub(micros(lookback)), *end_us);
             let allowed = paying * RATIO_PER_MILLE / 1_000 + floor;
             over = over.max(retries.saturating_sub(allowed));
             amplification = amplification.max(ratio(first + retries, first));
