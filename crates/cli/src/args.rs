@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::keys::KeysArgs;
 use crate::output::Output;
 use crate::serve::ServeArgs;
+use crate::sim::SimArgs;
 
 const ABOUT: &str = "\
 Semel makes a write happen once, and keeps a fleet's retries from becoming an outage.
@@ -60,6 +61,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Measure what a node can do on this machine
     Bench(BenchArgs),
+    /// Play a cluster in virtual time: its promises under every fault, and experiments
+    Sim(SimArgs),
     /// The reference server of `bench`
     #[command(hide = true)]
     BenchNoopServer(NoopServerArgs),
@@ -72,6 +75,7 @@ impl Command {
             Self::Serve(args) => args.run(output),
             Self::Demo(args) => args.run(output),
             Self::Bench(args) => args.run(output),
+            Self::Sim(args) => args.run(output),
             Self::BenchNoopServer(args) => args.run(output),
             Self::Keys(args) => args.run(output),
             Self::Budgets(args) => args.run(output),

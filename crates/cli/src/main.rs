@@ -1,10 +1,10 @@
 //! The command `semel`: a node to start, keys, budgets and breakers to work with, a demonstration, a
-//! benchmark.
+//! benchmark, a simulation.
 //!
 //! # Layout
 //!
 //! - `args`: the command line as a whole; each command owns its arguments
-//! - `serve`, `keys`, `budgets`, `breakers`, `demo`, `bench`: the commands
+//! - `serve`, `keys`, `budgets`, `breakers`, `demo`, `bench`, `sim`: the commands
 //! - `arguments`, `paging`, `policies`: what several commands take, show and have in common
 //! - `output`, `failure`, `advice`, `exit`: how a command speaks and ends, for people and for scripts
 //! - `target`, `invocation`, `values`: nodes, command lines and values as people write them
@@ -32,6 +32,7 @@ mod output;
 mod paging;
 mod policies;
 mod serve;
+mod sim;
 mod stop;
 mod stopwatch;
 mod target;

@@ -109,6 +109,15 @@ impl Output {
         self.err.flush()
     }
 
+    /// Writes to a person beside the reply, also where that goes to a script.
+    pub(crate) fn aside(
+        &mut self,
+        write: impl FnOnce(&mut Page<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        write(&mut Page(&mut self.err))?;
+        self.err.flush()
+    }
+
     fn write_failure(&mut self, failure: &Failure) -> io::Result<()> {
         if self.progress_width > 0 {
             self.progress("")?;

@@ -1,33 +1,34 @@
 //! Seeds, and what they must show.
 
-/// A seed run twice gives the same events, whatever ran before it in the process.
+/// How many seeds are played: few where the compiler does not optimise.
+const SEEDS: u64 = if cfg!(debug_assertions) { 16 } else { 400 };
+
 #[test]
 fn a_seed_run_twice_gives_the_same_log() {
-    for seed in 0..6 {
+    // Whatever ran before it in the process, and on whichever thread.
+    for seed in 0..SEEDS / 4 {
         let first = semel_sim::play_seed(seed, None).unwrap();
-        let second = semel_sim::play_seed(seed, None).unwrap();
+        let second = std::thread::scope(|scope| {
+            scope.spawn(|| semel_sim::play_seed(seed, None).unwrap()).join().unwrap()
+        });
         assert_eq!(first.tail, second.tail, "seed {seed}");
         assert_eq!((first.events, first.digest), (second.events, second.digest), "seed {seed}");
     }
 }
 
 #[test]
-fn a_hundred_seeds_break_no_promise() {
-    let checked = semel_sim::check(1, 100, 2, None, |_| {}).unwrap();
-    for (seed, record) in &checked.broken {
-        println!("seed {seed}: {:#?}\n{}", record.violations, record.tail.join("\n"));
-    }
-    assert_eq!((checked.seeds, checked.violations), (100, 0));
-    assert!(checked.events > 10_000, "{checked:?}");
+fn seeds_differ() {
+    let record = |seed| semel_sim::play_seed(seed, None).unwrap().digest;
+    assert_ne!(record(1), record(2));
 }
 
 #[test]
-fn show() {
-    let seed = std::env::var("SEED").unwrap().parse().unwrap();
-    let record = semel_sim::play_seed(seed, None).unwrap();
-    println!("{} events\n{}", record.events, record.tail.join("\n"));
-    println!("{:#?}", record.violations);
-    let again = semel_sim::play_seed(seed, None).unwrap();
-    let differ = record.tail.iter().zip(&again.tail).find(|(one, two)| one != two);
-    println!("DIFF {differ:#?}");
+fn no_seed_breaks_a_promise() {
+    let checked = semel_sim::check(1_000, SEEDS, 2, None, |_| {}).unwrap();
+    for (seed, record) in &checked.broken {
+        println!("seed {seed}: {:#?}\n{}", record.violations, record.tail.join("\n"));
+    }
+    assert_eq!((checked.seeds, checked.violations), (SEEDS, 0));
+    // They are no test if nothing happens in them.
+    assert!(checked.events > 500 * SEEDS, "{} events", checked.events);
 }

@@ -188,13 +188,6 @@ impl Budgets {
         }
     }
 
-    /// How many retries were granted, and how many first attempts were made.
-    pub(crate) fn totals(&self, dependency: &str) -> (u64, u64) {
-        let sum = |moments: &[Moment]| moments.iter().map(|moment| moment.count).sum();
-        let known = self.budgets.get(dependency);
-        known.map_or((0, 0), |known| (sum(&known.grants), sum(&known.deposits)))
-    }
-
     /// Holds all that was granted against the bound.
     pub(crate) fn judge(&self) {
         for (dependency, known) in &self.budgets {

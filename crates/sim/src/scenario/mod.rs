@@ -6,6 +6,7 @@
 //! - `total_outage`: all that a budget lets through while nothing works
 //! - `layers`: three layers that retry, one inside the other
 //! - `fleet`: one budget of many nodes and very many clients
+//! - `plot`, `spread`: what came of them, as a picture and over many seeds
 
 use std::io;
 use std::rc::Rc;
@@ -27,6 +28,7 @@ pub mod fleet;
 pub mod layers;
 pub mod plot;
 pub mod retry_storm;
+pub mod spread;
 pub mod total_outage;
 
 /// The dependency of every experiment.
