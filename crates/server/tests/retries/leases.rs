@@ -2,6 +2,7 @@
 
 use semel_proto::v1;
 
+use crate::store_away::cut_off;
 use crate::support::*;
 use crate::words::*;
 
@@ -97,10 +98,7 @@ async fn a_lease_outlives_the_slice_that_it_was_cut_from() {
 async fn a_client_is_let_lease_while_the_store_is_away_as_if_unlimited() {
     for fail_mode in [v1::FailMode::Deny, v1::FailMode::Allow] {
         let policy = v1::RetryPolicy { fail_mode: fail_mode.into(), ..bare() };
-        let node = TestNode::under(policy).await;
-        node.reports(deposits(1, 1, 100)).await;
-        node.store.faults().set_down(true);
-        assert_eq!(node.spend_all_until_away().await, ());
+        let node = cut_off(policy, 100).await;
         let reply = leases(&node, lease(7, 1, 5)).await;
         assert_eq!(reply.granted, 0, "{fail_mode:?}");
         assert_ne!(reply.mode(), Mode::Normal);

@@ -11,19 +11,6 @@ use crate::support::*;
 use crate::words::*;
 
 impl TestNode {
-    /// Asks until the node has noticed that its store is away.
-    pub(crate) async fn spend_all_until_away(&self) {
-        for number in 0.. {
-            let reply =
-                self.ask(ask(&format!("away-{number}")).failed(FailureKind::Rejected)).await;
-            if reply.mode() != Mode::Normal {
-                return;
-            }
-            let begun = self.store.seen().begun;
-            self.store.until(|seen| seen.begun > begun).await;
-        }
-    }
-
     /// Asks until the node has noticed that its store is back.
     async fn until_back(&self) {
         for number in 0.. {
@@ -38,12 +25,13 @@ impl TestNode {
     }
 }
 
-/// A node that deposited so many first attempts before its store went away.
-async fn cut_off(policy: v1::RetryPolicy, requests: u64) -> TestNode {
+/// A node whose store went away, and where so many first attempts were reported since.
+pub(crate) async fn cut_off(policy: v1::RetryPolicy, requests: u64) -> TestNode {
     let node = TestNode::under(policy).await;
-    node.reports(deposits(1, 1, requests)).await;
     node.store.faults().set_down(true);
-    node.spend_all_until_away().await;
+    // It finds out when it asks for what it does not have.
+    assert_ne!(node.ask(ask("probe")).await.mode(), Mode::Normal);
+    assert!(node.reports(deposits(1, 1, requests)).await, "first attempts are never gated");
     node
 }
 
