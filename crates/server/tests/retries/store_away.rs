@@ -45,9 +45,9 @@ async fn a_node_without_its_store_grants_more_than_its_callers_deposited() {
     // First attempts are never gated: they are counted, and pay.
     assert!(node.reports(deposits(1, 2, 20)).await);
     assert_eq!(node.spend_all("s").await, 2);
-    let (reply, took) = timed_out_of(node.ask(ask("t"))).await;
+    let (reply, took) = measured(node.ask(ask("t"))).await;
     assert_eq!((reply.verdict(), reply.mode()), (Verdict::BudgetExhausted, Mode::LocalBounded));
-    assert!(took.as_millis() < 200, "{took:?}");
+    assert!(took.as_millis() < 1_000, "{took:?}");
     node.store.faults().set_down(false);
     node.until_back().await;
     node.reports(deposits(1, 3, 10)).await;
@@ -83,9 +83,9 @@ async fn a_policy_that_allows_forgets_attempts_and_roots() {
 async fn a_node_that_never_heard_of_its_store_grants_without_end() {
     let node = TestNode::start().await;
     node.store.faults().set_down(true);
-    let (reply, took) = timed_out_of(node.ask(ask("r"))).await;
+    let (reply, took) = measured(node.ask(ask("r"))).await;
     assert_eq!((reply.verdict(), reply.mode()), (Verdict::BudgetExhausted, Mode::LocalBounded));
-    assert!(took.as_millis() < 500, "{took:?}");
+    assert!(took.as_millis() < 1_000, "{took:?}");
     assert!(node.reports(deposits(1, 1, 20)).await);
     assert_eq!(node.spend_all("s").await, 2, "by the default policy");
     node.store.faults().set_down(false);
@@ -98,7 +98,7 @@ async fn a_node_that_never_heard_of_its_store_grants_without_end() {
 async fn a_store_that_hangs_holds_a_caller_up() {
     let node = TestNode::under(bare()).await;
     let _held = node.store.hold_back_next();
-    let (reply, took) = timed_out_of(node.ask(ask("r"))).await;
+    let (reply, took) = measured(node.ask(ask("r"))).await;
     assert_eq!(reply.verdict(), Verdict::BudgetExhausted);
     assert!(took.as_millis() < 1_000, "{took:?}");
 }
