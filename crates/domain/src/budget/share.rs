@@ -20,7 +20,7 @@ use super::ledger::{Amount, Ledger, SLOT, slot_of, start_of};
 use super::outcome::SyncOutcome;
 use super::policy::{Policy, TOKEN_MILLI};
 use super::record::{Incarnation, part};
-use crate::time::{Timestamp, micros};
+use crate::time::Timestamp;
 
 /// How often a budget in use hands its surplus over, and hears of a new policy.
 const HANDOVER_INTERVAL: Duration = Duration::from_secs(2);
