@@ -153,3 +153,22 @@ async fn a_policy_that_only_observes_denies_or_hides_what_it_would_deny() {
     let view = node.budget().await.node.expect("a node");
     assert_eq!((view.granted, view.denials.len()), (7, 6));
 }
+
+#[tokio::test]
+async fn a_policy_that_only_observes_says_that_it_would_deny_what_the_store_would_pay() {
+    let policy = v1::RetryPolicy {
+        enforcement: v1::Enforcement::Observe.into(),
+        floor_per_second: Some(1),
+        ..bare()
+    };
+    let node = TestNode::under(policy).await;
+    let mut would_deny = Vec::new();
+    for number in 0..12 {
+        let reply = node.ask(ask(&format!("r{number}"))).await;
+        assert_eq!((reply.verdict(), reply.repeated), (Verdict::Granted, false));
+        would_deny.push(reply.would_deny());
+    }
+    let paid = would_deny.iter().filter(|verdict| **verdict == Verdict::Unspecified).count();
+    assert!((9..=11).contains(&paid), "{would_deny:?}");
+    assert_eq!(would_deny[0], Verdict::Unspecified, "it asks first");
+}
