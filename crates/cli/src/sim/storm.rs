@@ -62,7 +62,12 @@ impl StormArgs {
         for strategy in Strategy::ALL {
             let mut runs = Vec::new();
             for offset in 0..self.seeds {
-                output.progress(&format!("{}, seed {} of {}", title(strategy), offset + 1, self.seeds))?;
+                output.progress(&format!(
+                    "{}, seed {} of {}",
+                    title(strategy),
+                    offset + 1,
+                    self.seeds
+                ))?;
                 let seed = self.first_seed.wrapping_add(offset);
                 runs.push(run(strategy, seed).map_err(|error| broken(&error))?);
             }

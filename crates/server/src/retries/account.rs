@@ -158,6 +158,11 @@ impl State {
         }
     }
 
+    /// Whether it is worth while to await the store when nothing is here.
+    pub(crate) fn may_have_more(&self, now: Timestamp) -> bool {
+        self.share.is_syncing() || !self.share.is_dry(now)
+    }
+
     /// Takes up what the store said of the policy when it was asked at `asked_at`. Answers may overtake
     /// each other: an older policy is not taken up again.
     pub(crate) fn learn(&mut self, news: Option<News>, asked_at: Timestamp, now: Timestamp) {
@@ -189,5 +194,74 @@ impl Tally {
         if let Some(denial) = denial {
             *self.denied.entry(denial).or_default() += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_domain::name::{Dependency, Tenant};
+
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn account() -> Account {
+        let downstream = Downstream {
+            tenant: Tenant::parse("acme").expect("valid"),
+            dependency: Dependency::parse("stripe").expect("valid"),
+        };
+        Account::new(downstream, Incarnation([1; 16]), START)
+    }
+
+    fn news(version: u64) -> Option<News> {
+        Some(News { version, policy: Policy { attempts_max: 10, ..Policy::default() } })
+    }
+
+    #[test]
+    fn an_answer_that_was_overtaken_brings_no_old_policy_back() {
+        let account = account();
+        let mut state = account.lock();
+        for (version, known) in [(0, 0), (3, 3), (2, 3), (3, 3), (4, 4)] {
+            state.learn(news(version), START, START);
+            assert_eq!(state.policy_version, Some(known), "{version}");
+        }
+        state.learn(None, START, START);
+        assert_eq!(state.policy_version, Some(4));
+    }
+
+    #[test]
+    fn a_policy_is_known_for_as_long_as_it_must_be_in_force() {
+        let account = account();
+        let mut state = account.lock();
+        assert!(!state.knows_policy(START), "the default is a guess");
+        state.learn(news(1), START, START);
+        let end = START.after(POLICY_KEPT);
+        assert!(state.knows_policy(end.before(Duration::from_micros(1))));
+        assert!(!state.knows_policy(end));
+        // Nothing new is news as well.
+        state.learn(None, end, end);
+        assert!(state.knows_policy(end));
+        state.store_away = true;
+        assert!(state.knows_policy(end.after(10 * POLICY_KEPT)), "there is nobody to ask");
+    }
+
+    #[test]
+    fn a_report_that_was_first_sent_elsewhere_leaves_no_trace() {
+        let account = account();
+        let mut state = account.lock();
+        let (here, elsewhere) = (Incarnation([1; 16]), Incarnation([2; 16]));
+        let report = |seq, node| Report {
+            reporter: Incarnation([7; 16]),
+            seq,
+            requests: 10,
+            successes: 0,
+            spent_milli: 0,
+            node,
+        };
+        assert!(!state.report(&report(5, Some(elsewhere)), here, START));
+        assert!(state.report(&report(1, Some(here)), here, START));
+        assert!(state.report(&report(2, None), here, START));
+        assert!(!state.report(&report(1, None), here, START));
+        assert_eq!(state.tally.requests, 20);
     }
 }

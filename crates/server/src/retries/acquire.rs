@@ -47,6 +47,8 @@ struct Asked<'a> {
     token: Token,
     /// The token had been given and had come back.
     again: bool,
+    /// Its caller may wait for the store, if that may have more.
+    may_wait: bool,
     gate: Gate,
     roll: u64,
     now: Timestamp,
@@ -113,11 +115,10 @@ impl Budgets {
             let verdict = Ok(Grant { token, delay, root_retries_left });
             Answer { verdict, would_deny: None, deposits_counted, repeated: true }
         } else {
-            let asked = Asked { ask, token, again: given.is_some(), gate, roll, now };
+            let asked = Asked { ask, token, again: given.is_some(), may_wait, gate, roll, now };
             let (verdict, would_deny) = self.judge(&account.key, &mut state, &asked);
-            let dry = verdict.as_ref().err().or(would_deny.as_ref());
-            let worth_asking = state.share.is_syncing() || !state.share.is_dry(now);
-            if dry == Some(&Denial::BudgetExhausted) && may_wait && worth_asking {
+            let dry = matches!(verdict, Err(Denial::BudgetExhausted));
+            if dry && may_wait && state.may_have_more(now) {
                 self.nudge(account, &mut state, now);
                 return None;
             }
@@ -136,7 +137,7 @@ impl Budgets {
         state: &mut State,
         asked: &Asked<'_>,
     ) -> (Result<Grant, Denial>, Option<Denial>) {
-        let Asked { ask, token, again, gate, roll, now } = *asked;
+        let Asked { ask, token, again, may_wait, gate, roll, now } = *asked;
         let place = ask.root.as_ref().map(|root| {
             let place = self.roots.enter(&ask.downstream.tenant, &root.id);
             let granted = place.before();
@@ -156,10 +157,14 @@ impl Budgets {
         let pay = |plan: Plan| pay(state, ask.high, plan, gate.admitted_per_mille, now);
         let (plan, charge, would_deny) = match decide(&question, &policy, breaker, roll, pay) {
             Verdict::Granted(plan, charge) => (plan, charge, None),
-            Verdict::Denied(denial) if policy.enforcement == Enforcement::Observe => {
+            Verdict::Denied(denial) => {
+                let dry = denial == Denial::BudgetExhausted;
+                let asks_first = dry && may_wait && state.may_have_more(now);
+                if asks_first || policy.enforcement == Enforcement::Enforce {
+                    return (Err(denial), None);
+                }
                 (plan(&question, &policy, roll), None, Some(denial))
             }
-            Verdict::Denied(denial) => return (Err(denial), None),
         };
         let root_retries_left =
             question.root.map_or(0, |root| root.left(&policy).saturating_sub(1));

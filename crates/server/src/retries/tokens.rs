@@ -74,3 +74,43 @@ impl Tokens {
         self.0.insert(token, Arc::new(granted));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn granted() -> Granted {
+        Granted::new(Bytes::from_static(b"budget"), Duration::ZERO, 3, None)
+    }
+
+    #[test]
+    fn a_token_comes_back_once_and_never_if_it_had_come_back_before() {
+        let once = granted();
+        assert!(!once.is_refunded() && !once.had_come_back());
+        once.give_back();
+        assert!(once.is_refunded() && once.had_come_back());
+        let again = granted().for_good();
+        assert!(!again.is_refunded(), "it is good: whoever asks again is not charged");
+        assert!(again.had_come_back(), "but it is not taken back");
+    }
+
+    #[test]
+    fn the_newest_grant_of_a_token_is_the_one_that_is_known() {
+        let tokens = Tokens::new(10);
+        let token = Token([1; 16]);
+        assert!(tokens.get(&token).is_none());
+        tokens.keep(token, granted());
+        tokens.get(&token).expect("known").give_back();
+        tokens.keep(token, granted().for_good());
+        assert!(!tokens.get(&token).expect("known").is_refunded());
+    }
+
+    #[test]
+    fn the_number_of_tokens_is_bounded() {
+        let tokens = Tokens::new(100);
+        for number in 0..10_000_u128 {
+            tokens.keep(Token(number.to_be_bytes()), granted());
+        }
+        assert!(tokens.0.len() <= 100, "{} tokens", tokens.0.len());
+    }
+}

@@ -27,7 +27,7 @@ async fn one_malformed_question_spoils_the_others_or_their_order() {
         .into_iter()
         .map(|item| match item.result.expect("a result") {
             Item::Response(reply) => Ok((reply.verdict(), reply.repeated, reply.balance_milli)),
-            Item::Error(error) => Err(Refused::of_item(&error)),
+            Item::Error(error) => Err(Box::new(Refused::of_item(&error))),
         })
         .collect();
     let refused = results[1].as_ref().expect_err("malformed");

@@ -1,7 +1,10 @@
 //! Tokens that clients spend themselves: charged whole, credited once for what comes back.
 
+use std::time::Duration;
+
 use semel_proto::v1;
 
+use crate::store_away::cut_off;
 use crate::support::*;
 use crate::words::*;
 
@@ -81,26 +84,39 @@ async fn a_fresh_node_leases_one_token_of_a_floor_that_has_many() {
 #[tokio::test]
 async fn a_lease_outlives_the_slice_that_it_was_cut_from() {
     let node = TestNode::start().await;
-    leases(&node, lease(7, 1, 5)).await;
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    // It asks ahead: some of the slice is left for the next one.
+    assert_eq!(leases(&node, lease(7, 1, 2)).await.granted, 2);
+    let left = node.balance().await;
+    assert!(left >= 1_000, "{left}");
+    let ends = time_us(node.budget().await.budget.expect("a budget").members[0].expires_at);
+    tokio::time::sleep(Duration::from_millis(300)).await;
     let reply = leases(&node, lease(8, 1, 1)).await;
-    if reply.granted > 0 {
-        assert!(duration(reply.expires_in).as_millis() <= 1_000);
-    }
-    // Once it has ended, what was not returned counts as spent.
-    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    assert_eq!(reply.granted, 1);
+    let good_until_us =
+        machine_us() + u64::try_from(duration(reply.expires_in).as_micros()).expect("short");
+    assert!(good_until_us <= ends + 50_000, "it ends with its slice, not a lease from now");
+}
+
+/// Whoever holds it is gone: it counts as spent at its end, and is not granted again for a window.
+#[tokio::test]
+async fn a_lease_that_never_came_back_is_granted_again() {
+    let policy =
+        v1::RetryPolicy { floor_per_second: Some(1), lease: Some(milliseconds(200)), ..bare() };
+    let node = TestNode::under(policy).await;
+    assert_eq!(leases(&node, lease(7, 1, 10)).await.granted, 10);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(leases(&node, lease(8, 1, 1)).await.granted, 0);
     let view = node.budget().await.budget.expect("a budget");
-    assert!(view.spent_milli >= 5_000, "{view:?}");
+    assert_eq!((view.spent_milli, view.outstanding_milli, view.available_milli), (10_000, 0, 0));
+    let late = leases(&node, back(7, 2, 1, 10)).await;
+    assert_eq!((late.granted, node.balance().await), (0, 0), "too late to give it back");
 }
 
 #[tokio::test]
 async fn a_client_is_let_lease_while_the_store_is_away_as_if_unlimited() {
     for fail_mode in [v1::FailMode::Deny, v1::FailMode::Allow] {
         let policy = v1::RetryPolicy { fail_mode: fail_mode.into(), ..bare() };
-        let node = TestNode::under(policy).await;
-        node.reports(deposits(1, 1, 100)).await;
-        node.store.faults().set_down(true);
-        assert_eq!(node.spend_all_until_away().await, ());
+        let node = cut_off(policy, 100).await;
         let reply = leases(&node, lease(7, 1, 5)).await;
         assert_eq!(reply.granted, 0, "{fail_mode:?}");
         assert_ne!(reply.mode(), Mode::Normal);

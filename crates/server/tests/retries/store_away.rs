@@ -11,19 +11,6 @@ use crate::support::*;
 use crate::words::*;
 
 impl TestNode {
-    /// Asks until the node has noticed that its store is away.
-    pub(crate) async fn spend_all_until_away(&self) {
-        for number in 0.. {
-            let reply =
-                self.ask(ask(&format!("away-{number}")).failed(FailureKind::Rejected)).await;
-            if reply.mode() != Mode::Normal {
-                return;
-            }
-            let begun = self.store.seen().begun;
-            self.store.until(|seen| seen.begun > begun).await;
-        }
-    }
-
     /// Asks until the node has noticed that its store is back.
     async fn until_back(&self) {
         for number in 0.. {
@@ -38,12 +25,13 @@ impl TestNode {
     }
 }
 
-/// A node that deposited so many first attempts before its store went away.
-async fn cut_off(policy: v1::RetryPolicy, requests: u64) -> TestNode {
+/// A node whose store went away, and where so many first attempts were reported since.
+pub(crate) async fn cut_off(policy: v1::RetryPolicy, requests: u64) -> TestNode {
     let node = TestNode::under(policy).await;
-    node.reports(deposits(1, 1, requests)).await;
     node.store.faults().set_down(true);
-    node.spend_all_until_away().await;
+    // It finds out when it asks for what it does not have.
+    assert_ne!(node.ask(ask("probe")).await.mode(), Mode::Normal);
+    assert!(node.reports(deposits(1, 1, requests)).await, "first attempts are never gated");
     node
 }
 
@@ -57,9 +45,9 @@ async fn a_node_without_its_store_grants_more_than_its_callers_deposited() {
     // First attempts are never gated: they are counted, and pay.
     assert!(node.reports(deposits(1, 2, 20)).await);
     assert_eq!(node.spend_all("s").await, 2);
-    let (reply, took) = timed_out_of(node.ask(ask("t"))).await;
+    let (reply, took) = measured(node.ask(ask("t"))).await;
     assert_eq!((reply.verdict(), reply.mode()), (Verdict::BudgetExhausted, Mode::LocalBounded));
-    assert!(took.as_millis() < 200, "{took:?}");
+    assert!(took.as_millis() < 1_000, "{took:?}");
     node.store.faults().set_down(false);
     node.until_back().await;
     node.reports(deposits(1, 3, 10)).await;
@@ -95,9 +83,9 @@ async fn a_policy_that_allows_forgets_attempts_and_roots() {
 async fn a_node_that_never_heard_of_its_store_grants_without_end() {
     let node = TestNode::start().await;
     node.store.faults().set_down(true);
-    let (reply, took) = timed_out_of(node.ask(ask("r"))).await;
+    let (reply, took) = measured(node.ask(ask("r"))).await;
     assert_eq!((reply.verdict(), reply.mode()), (Verdict::BudgetExhausted, Mode::LocalBounded));
-    assert!(took.as_millis() < 500, "{took:?}");
+    assert!(took.as_millis() < 1_000, "{took:?}");
     assert!(node.reports(deposits(1, 1, 20)).await);
     assert_eq!(node.spend_all("s").await, 2, "by the default policy");
     node.store.faults().set_down(false);
@@ -110,7 +98,7 @@ async fn a_node_that_never_heard_of_its_store_grants_without_end() {
 async fn a_store_that_hangs_holds_a_caller_up() {
     let node = TestNode::under(bare()).await;
     let _held = node.store.hold_back_next();
-    let (reply, took) = timed_out_of(node.ask(ask("r"))).await;
+    let (reply, took) = measured(node.ask(ask("r"))).await;
     assert_eq!(reply.verdict(), Verdict::BudgetExhausted);
     assert!(took.as_millis() < 1_000, "{took:?}");
 }

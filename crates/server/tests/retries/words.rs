@@ -166,8 +166,11 @@ impl TestNode {
 }
 
 /// How long `future` takes.
-pub(crate) async fn timed_out_of<T>(future: impl Future<Output = T>) -> (T, Duration) {
-    let began_us = machine_us();
-    let value = within(future).await;
-    (value, Duration::from_micros(machine_us() - began_us))
+pub(crate) fn measured<T>(future: impl Future<Output = T>) -> impl Future<Output = (T, Duration)> {
+    let future = Box::pin(future);
+    async move {
+        let began_us = machine_us();
+        let value = within(future).await;
+        (value, Duration::from_micros(machine_us() - began_us))
+    }
 }
