@@ -1,6 +1,14 @@
 //! The published bound, against shares and a record that meet late, lost and repeated messages, silent
 //! nodes and clocks that differ. The model below counts with plain lists and knows no ledger.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that meets what it does not expect should stop"
+)]
+
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -108,21 +116,22 @@ impl World {
 
     fn refund(&mut self, node: usize) {
         let node = &mut self.nodes[node];
-        if let Some((charge, grant)) = node.refundable.pop() {
-            if node.share.refund(&charge) {
-                self.grants[grant].1 = 0;
-            }
+        if let Some((charge, grant)) = node.refundable.pop()
+            && node.share.refund(&charge)
+        {
+            self.grants[grant].1 = 0;
         }
     }
 
     /// A late message may come by seconds late, twice, or never.
-    fn send(&mut self, message: Message) {
+    fn send(&mut self, message: &Message) {
         let late = if self.faulty && self.random.random_bool(0.1) { 3_000_000 } else { 30_000 };
         let copies = if self.faulty { self.random.random_range(0..=2) } else { 1 };
         for _ in 0..copies {
             let due_us = self.now_us + self.random.random_range(1..=late);
             let (sync, reply) = (message.sync.clone(), message.reply.clone());
-            self.wire.push(Message { due_us, sync, reply, ..message });
+            let (node, born) = (message.node, message.born);
+            self.wire.push(Message { due_us, node, born, sync, reply });
         }
     }
 
@@ -140,16 +149,15 @@ impl World {
                 (*times, *again_us) = (*times + 1, self.now_us + 100_000);
                 sync.clone()
             }
-            Some(_) => return,
             None if state.share.sync_at(&policy, now).is_some_and(|at| at <= now) => {
                 let sync = state.share.begin_sync(&policy, 1_000, Handing::Surplus, now);
                 state.waiting = Some((sync.clone(), 1, self.now_us + 100_000));
                 sync
             }
-            None => return,
+            _ => return,
         };
         let born = state.born;
-        self.send(Message { due_us: 0, node, born, sync, reply: None });
+        self.send(&Message { due_us: 0, node, born, sync, reply: None });
     }
 
     fn deliver(&mut self) {
@@ -164,7 +172,7 @@ impl World {
                     self.record = Some(record);
                 }
                 let Outcome::Sync(outcome) = outcome else { panic!("not the outcome of a sync") };
-                self.send(Message { reply: Some((outcome, now)), ..message });
+                self.send(&Message { reply: Some((outcome, now)), ..message });
                 continue;
             };
             let now = self.local(message.node);
@@ -264,7 +272,7 @@ proptest! {
                 world.deposit(node, requests);
             }
             // Phases without any demand, in which budgets fill, and phases of nothing but demand.
-            let storm = world.now_us / storm_us % 2 == 0;
+            let storm = (world.now_us / storm_us).is_multiple_of(2);
             for _ in 0..if storm { world.random.random_range(0..6) } else { 0 } {
                 let node = world.random.random_range(if apart { nodes / 2 } else { 0 }..nodes);
                 let delay = Duration::from_millis(world.random.random_range(0..200));

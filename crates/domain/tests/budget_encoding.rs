@@ -1,5 +1,13 @@
 //! The stored bytes of a budget's record: strict, canonical, and never a panic.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that meets what it does not expect should stop"
+)]
+
 use std::time::Duration;
 
 use proptest::collection::{btree_map, vec};

@@ -2,8 +2,10 @@
 
 #![allow(
     clippy::expect_used,
+    clippy::unwrap_used,
     clippy::panic,
-    reason = "a story that takes another turn should stop"
+    clippy::indexing_slicing,
+    reason = "a test that meets what it does not expect should stop"
 )]
 
 #[path = "support/budget.rs"]
@@ -12,9 +14,10 @@ mod support;
 use std::time::Duration;
 
 use semel_domain::budget::{
-    Amount, Handing, Incarnation, Policy, Price, Settled, Sync, SyncOutcome,
+    Amount, Costs, DepositOn, Handing, Incarnation, Policy, Price, Settled, Sync, SyncOutcome,
 };
 use semel_domain::limits::BUDGET_MEMBERS_MAX;
+use semel_domain::time::Timestamp;
 
 use support::*;
 
@@ -26,7 +29,7 @@ fn known(policy: Policy) -> (Node, Desk) {
 }
 
 /// All that the store grants to a node that was not there before, in milli-tokens.
-fn all_of(desk: &mut Desk, number: u8, now: semel_domain::time::Timestamp) -> u64 {
+fn all_of(desk: &mut Desk, number: u8, now: Timestamp) -> u64 {
     desk.granted(wants(Incarnation([number; 16]), 1, u64::MAX), now)
 }
 
@@ -85,8 +88,7 @@ fn a_retry_deposits_nothing() {
 
 #[test]
 fn a_policy_that_counts_successes_counts_no_failure_and_no_more_than_there_were() {
-    let policy =
-        Policy { deposit_on: semel_domain::budget::DepositOn::Success, ..Policy::default() };
+    let policy = Policy { deposit_on: DepositOn::Success, ..Policy::default() };
     assert_eq!(policy.deposit_milli(100, 3), 300);
     assert_eq!(policy.deposit_milli(3, 100), 300);
     assert_eq!(policy.deposit_milli(100, 0), 0);
@@ -139,7 +141,7 @@ fn an_idle_budget_does_not_save_up() {
     let years = NOW.after(Duration::from_secs(10 * 365 * 86_400));
     assert_eq!(all_of(&mut desk, 1, years), 100_000, "one window's floor, and no old deposit");
     let mut endless = Desk::under(Policy::default());
-    let end = semel_domain::time::Timestamp::from_micros(u64::MAX);
+    let end = Timestamp::from_micros(u64::MAX);
     assert_eq!(all_of(&mut endless, 1, end), 100_000, "nor at the end of time");
 }
 
@@ -246,8 +248,7 @@ fn more_nodes_than_tokens_do_not_split_them_until_none_is_whole() {
 
 #[test]
 fn tokens_that_cost_more_are_not_split_below_their_price() {
-    let mut costs = semel_domain::budget::Costs::default();
-    costs.server_error = 4_000;
+    let costs = Costs { server_error: 4_000, ..Costs::default() };
     let mut desk = Desk::under(Policy { floor_per_second: 1, costs, ..Policy::default() });
     let first = desk.granted(wants(A, 1, u64::MAX), NOW);
     assert_eq!(first, 10_000);

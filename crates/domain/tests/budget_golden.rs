@@ -5,7 +5,13 @@
 //! it into [`records`] and run this test once with `SEMEL_BLESS=1`: it writes the files that are
 //! missing, and never one that is there.
 
-#![allow(clippy::expect_used, reason = "a file that can't be read should stop the test")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that meets what it does not expect should stop"
+)]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,12 @@
 //! Where the records of budgets lie: never two at one place, a tenant's side by side.
 
-#![allow(clippy::expect_used, reason = "what is made here is valid")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that meets what it does not expect should stop"
+)]
 
 use std::collections::BTreeSet;
 

@@ -2,8 +2,10 @@
 
 #![allow(
     clippy::expect_used,
+    clippy::unwrap_used,
     clippy::panic,
-    reason = "a story that takes another turn should stop"
+    clippy::indexing_slicing,
+    reason = "a test that meets what it does not expect should stop"
 )]
 
 #[path = "support/budget.rs"]

@@ -1,16 +1,22 @@
 //! What a budget's record answers to each command: what is there, what is asked, what is answered and what is
 //! written, whole. Rows stand in the order of precedence of the answers.
 
-#![allow(clippy::expect_used, reason = "a row that is written out wrong should stop the test")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that meets what it does not expect should stop"
+)]
 
 #[path = "support/budget.rs"]
 mod support;
 
 use semel_domain::Change;
-use semel_domain::budget::ledger::start_of;
+use semel_domain::budget::ledger::{Slot, slot_of, start_of};
 use semel_domain::budget::{
-    Amount, Command, Done, Granted, Incarnation, Member, Outcome, Policy, Record, ReplacePolicy,
-    SetPolicy, SetPolicyOutcome, Settled, Spent, Sync, SyncOutcome, decide,
+    Amount, Command, Done, Granted, Incarnation, Ledger, Member, Outcome, Policy, Record,
+    ReplacePolicy, SetPolicy, SetPolicyOutcome, Settled, Spent, Sync, SyncOutcome, decide,
 };
 use semel_domain::limits::BUDGET_MEMBERS_MAX;
 use semel_domain::time::Timestamp;
@@ -65,14 +71,18 @@ fn repeated(granted: Option<Granted>) -> Outcome {
     Outcome::Sync(SyncOutcome::Done(Done { granted, more_at: None, repeated: true }))
 }
 
+fn this_slot() -> u64 {
+    slot_of(NOW)
+}
+
 /// Brings everything that a sync can bring.
-fn greedy(sync: Sync) -> Sync {
+fn greedy(node: Incarnation, seq: u64) -> Sync {
     let spent = vec![Spent { offset_us: 0, milli: 100 }];
     Sync {
         deposits: vec![Amount { slot: ago(SECOND), milli: 9_000 }],
         settled: vec![Settled { slice: 4, spent, returned_milli: 400 }],
         want_milli: 2_000,
-        ..sync
+        ..sync(node, seq)
     }
 }
 
@@ -89,15 +99,15 @@ fn syncs_are_decided_in_order_of_precedence() {
     }).collect();
     let silent: Vec<_> = crowd.iter().cloned().map(|member| Member { touched_at: NOW.before(30 * SECOND), ..member }).collect();
     check([
-        ("an older one, whatever it brings", Some(record(&[], vec![again()])), Command::Sync(greedy(sync(A, 4))), Change::Keep, Outcome::Sync(SyncOutcome::Stale)),
-        ("the same again",           Some(record(&[], vec![again()])),   Command::Sync(greedy(sync(A, 5))), Change::Keep, repeated(Some(before))),
-        ("the same, granted nothing", Some(record(&[], vec![holder()])), Command::Sync(greedy(sync(A, 5))), Change::Keep, repeated(None)),
-        ("no room for another node", Some(record(&[], crowd.clone())),   Command::Sync(greedy(sync(A, 1))), Change::Keep, done(None, None)),
+        ("an older one, whatever it brings", Some(record(&[], vec![again()])), Command::Sync(greedy(A, 4)), Change::Keep, Outcome::Sync(SyncOutcome::Stale)),
+        ("the same again",           Some(record(&[], vec![again()])),   Command::Sync(greedy(A, 5)), Change::Keep, repeated(Some(before))),
+        ("the same, granted nothing", Some(record(&[], vec![holder()])), Command::Sync(greedy(A, 5)), Change::Keep, repeated(None)),
+        ("no room for another node", Some(record(&[], crowd.clone())),   Command::Sync(greedy(A, 1)), Change::Keep, done(None, None)),
         ("silent nodes make room",   Some(record(&[], silent)),          Command::Sync(sync(A, 1)),         put(record(&[], vec![synced(A, 1)])), done(None, None)),
         ("no record",                None,                               Command::Sync(sync(A, 1)),         put(record(&[], vec![synced(A, 1)])), done(None, None)),
         ("no record, out of the floor", None,                            Command::Sync(wants(A, 1, 3_000)), put(record(&[], vec![served(A, 1, granted(3_000))])), done(Some(granted(3_000)), None)),
         ("a first number may be any", None,                              Command::Sync(wants(A, 77, 3_000)), put(record(&[], vec![served(A, 77, granted(3_000))])), done(Some(granted(3_000)), None)),
-        ("all at once",              Some(record(&[(1_000, 500, 0)], vec![holder()])), Command::Sync(greedy(sync(A, 6))),
+        ("all at once",              Some(record(&[(1_000, 500, 0)], vec![holder()])), Command::Sync(greedy(A, 6)),
             put(record(&[(1_000, 9_500, 0), (0, 0, 100)], vec![Member {
                 slices: vec![slice(4, 2_500, NOW.after(SECOND / 2)), slice(6, 2_000, NOW.after(LEASE))], ..served(A, 6, granted(2_000))
             }])), done(Some(granted(2_000)), None)),
@@ -112,14 +122,14 @@ fn deposits_count_in_their_slot_once_and_only_while_they_are_good() {
     let with = |slots: &[_]| put(record(slots, vec![synced(A, 1)]));
     let nothing = || done(None, None);
     check([
-        ("just now",                 None, brings(ago(0 * MS), 50),              with(&[(0, 50, 0)]), nothing()),
+        ("just now",                 None, brings(this_slot(), 50),              with(&[(0, 50, 0)]), nothing()),
         ("in a slot that is there",  Some(record(&[(500, 7, 8)], vec![])), brings(ago(500 * MS), 50), with(&[(500, 57, 8)]), nothing()),
         ("between two",              Some(record(&[(900, 7, 0), (100, 9, 0)], vec![])), brings(ago(500 * MS), 50), with(&[(900, 7, 0), (500, 50, 0), (100, 9, 0)]), nothing()),
-        ("of the future: as of now", None, brings(ago(0 * MS) + 99, 50),         with(&[(0, 50, 0)]), nothing()),
+        ("of the future: as of now", None, brings(this_slot() + 99, 50),         with(&[(0, 50, 0)]), nothing()),
         ("the oldest that is good",  None, brings(ago(WINDOW) + 1, 50),          with(&[(9_900, 50, 0)]), nothing()),
         ("a slot too old",           None, brings(ago(WINDOW), 50),              with(&[]), nothing()),
         ("of the beginning of time", None, brings(0, 50),                        with(&[]), nothing()),
-        ("nothing",                  None, brings(ago(0 * MS), 0),               with(&[]), nothing()),
+        ("nothing",                  None, brings(this_slot(), 0),               with(&[]), nothing()),
     ]);
 }
 
@@ -142,7 +152,7 @@ fn a_slice_is_accounted_for_once_and_never_for_more_than_it_held() {
     check([
         ("some was spent",           there(), tells(4, &[(0, 1_000)], 0),                 left(&[(0, 0, 1_000)], 2_000), nothing()),
         ("spent before",             there(), tells(4, &[(-200_000, 1_000)], 0),          left(&[(200, 0, 1_000)], 2_000), nothing()),
-        ("to be spent later",        there(), tells(4, &[(300_000, 1_000)], 0),           Change::Put(Record { ledger: semel_domain::budget::Ledger::of_slots([semel_domain::budget::ledger::Slot { number: ago(0 * MS) + 3, deposited_milli: 0, spent_milli: 1_000 }]), members: vec![Member { slices: vec![slice(4, 2_000, ends)], ..synced(A, 6) }], touched_at: NOW, policy: None }), nothing()),
+        ("to be spent later",        there(), tells(4, &[(300_000, 1_000)], 0),           Change::Put(Record { ledger: Ledger::of_slots([Slot { number: this_slot() + 3, deposited_milli: 0, spent_milli: 1_000 }]), members: vec![Member { slices: vec![slice(4, 2_000, ends)], ..synced(A, 6) }], touched_at: NOW, policy: None }), nothing()),
         ("the rest comes back",      there(), tells(4, &[(0, 1_000)], 2_000),             left(&[(0, 0, 1_000)], 0), nothing()),
         ("a part comes back",        there(), tells(4, &[], 1_000),                       left(&[], 2_000), nothing()),
         ("more was spent than it held", there(), tells(4, &[(0, 2_000), (0, 2_000)], 0),  left(&[(0, 0, 3_000)], 0), nothing()),

@@ -119,7 +119,8 @@ pub(crate) enum Name {
     Replay,
     /// Retry tokens, each asked for with first attempts that pay for half of it
     Acquire,
-    /// Retry tokens leased ahead and spent in memory: nanoseconds for each, without a no-op
+    /// Retry tokens leased ahead and spent in memory: nanoseconds for each, without a no-op; takes a
+    /// second or two, whatever --seconds says
     Lease,
     /// States of breakers
     BreakerState,

@@ -7,7 +7,8 @@
 //! - [`record`]: what is stored for a budget
 //! - [`command`]: what can be asked of it; [`outcome`]: what can be answered, in order of precedence
 //! - `sync`: the rule by which a node and the store settle their accounts
-//! - [`share`]: what one node holds of a budget, and the rule by which it spends it
+//! - [`share`]: what one node holds of a budget, and the rule by which it spends it; `demand`: how much
+//!   is asked of it
 //! - [`layout`]: where records lie in the store; [`encoding`]: their versioned bytes
 //!
 //! # The bound
@@ -27,6 +28,7 @@
 //! network is the node's affair.
 
 pub mod command;
+mod demand;
 pub mod encoding;
 pub mod layout;
 pub mod ledger;

@@ -15,11 +15,12 @@
 use std::time::Duration;
 
 use super::command::{Settled, Spent, Sync};
+use super::demand::Demand;
 use super::ledger::{Amount, Ledger, SLOT, slot_of, start_of};
 use super::outcome::SyncOutcome;
 use super::policy::{Policy, TOKEN_MILLI};
 use super::record::{Incarnation, part};
-use crate::time::{Timestamp, micros};
+use crate::time::Timestamp;
 
 /// How often a budget in use hands its surplus over, and hears of a new policy.
 const HANDOVER_INTERVAL: Duration = Duration::from_secs(2);
@@ -101,34 +102,6 @@ struct UnderWay {
     sent_at: Timestamp,
     wanted_milli: u64,
     high: bool,
-}
-
-/// How much was asked for lately.
-#[derive(Clone, Copy, Debug, Default)]
-struct Demand {
-    per_second_milli: u64,
-    since_milli: u64,
-    since: Timestamp,
-    unmet_milli: u64,
-    unmet_high: bool,
-}
-
-impl Demand {
-    /// Closes the stretch since the last sync: a new rate, falling no faster than by half.
-    fn close(&mut self, now: Timestamp) {
-        let elapsed = micros(now.since(self.since)).max(micros(SLOT));
-        let rate = u128::from(self.since_milli) * 1_000_000 / u128::from(elapsed);
-        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
-        self.per_second_milli = rate.max(self.per_second_milli / 2);
-        (self.since_milli, self.since) = (0, now);
-        (self.unmet_milli, self.unmet_high) = (0, false);
-    }
-
-    /// What is likely to be asked for in `stretch`.
-    fn within(&self, stretch: Duration) -> u64 {
-        let milli = u128::from(self.per_second_milli) * u128::from(micros(stretch)) / 1_000_000;
-        u64::try_from(milli).unwrap_or(u64::MAX)
-    }
 }
 
 impl Share {

@@ -126,13 +126,10 @@ impl View {
         durability: Durability,
         now: Timestamp,
     ) -> Learned {
-        let generation = |record: &Option<Arc<Record>>| {
-            record
-                .as_ref()
-                .map_or((0, Timestamp::default()), |record| (record.generation, record.touched_at))
-        };
-        let age = |record, decided_at| {
-            let (generation, touched_at) = generation(record);
+        // The generation first: times of two transactions may cross.
+        let age = |record: &Option<Arc<Record>>, decided_at| {
+            let of = record.as_ref().map(|record| (record.generation, record.touched_at));
+            let (generation, touched_at) = of.unwrap_or_default();
             (generation, decided_at, touched_at)
         };
         let new = age(&decided.record, decided.now);
@@ -153,19 +150,17 @@ impl View {
 
     /// Tells watchers how it stands at `now`, if that is news.
     pub(super) fn announce(&self, now: Timestamp) {
-        let record = self.record();
-        let stands = standing(record.as_deref(), now);
-        let force = record.as_ref().and_then(|record| record.settled(now).force.clone());
-        let version = record.as_ref().map_or(0, |record| record.policy_version());
-        let told = Told(Some((
-            stands.condition,
-            stands.generation,
-            stands.admitted_per_mille,
-            stands.probe_due,
-            force,
-            version,
-        )));
+        // Locked first, so that the last to look is the last to tell.
         let mut last = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let Snapshot { standing, force, policy_version, .. } = self.snapshot(now);
+        let told = Told(Some((
+            standing.condition,
+            standing.generation,
+            standing.admitted_per_mille,
+            standing.probe_due,
+            force,
+            policy_version,
+        )));
         if *last != told {
             *last = told;
             drop(last);
@@ -198,5 +193,50 @@ impl Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         self.0.watchers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_domain::breaker::{Outcome, State};
+    use semel_domain::name::{Dependency, Tenant};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn view() -> Arc<View> {
+        let tenant = Tenant::parse("acme").expect("valid");
+        let dependency = Dependency::parse("stripe").expect("valid");
+        View::new(Downstream { tenant, dependency }, 0, &WatchHub::new())
+    }
+
+    fn open(generation: u64, decided_us: u64) -> Decided {
+        let now = Timestamp::from_micros(decided_us);
+        let state = State::Open { since: NOW, until: NOW, level: 0 };
+        let record = Record { generation, state, ..Record::fresh(now) };
+        Decided { outcome: Outcome::Get(None), record: Some(Arc::new(record)), now }
+    }
+
+    #[test]
+    fn what_is_known_never_goes_back() {
+        let view = view();
+        assert!(!view.is_known());
+        assert_eq!(view.learn(&open(2, 50), Durability::Synced, NOW), Learned::New);
+        assert_eq!(view.learn(&open(1, 90), Durability::Synced, NOW), Learned::Old);
+        assert_eq!(view.learn(&open(2, 49), Durability::Synced, NOW), Learned::Old);
+        assert_eq!(view.learn(&open(2, 51), Durability::Relaxed, NOW), Learned::New);
+        let none = Decided { record: None, ..open(0, 99) };
+        assert_eq!(view.learn(&none, Durability::Synced, NOW), Learned::Old);
+        assert_eq!(view.standing(NOW).generation, 2);
+    }
+
+    #[test]
+    fn a_state_that_may_not_be_on_disk_yet_is_not_acted_upon() {
+        let view = view();
+        assert_eq!(view.learn(&open(1, 50), Durability::Relaxed, NOW), Learned::NotYet);
+        assert_eq!(view.standing(NOW).condition, Condition::Closed);
+        assert_eq!(view.learn(&open(1, 50), Durability::Synced, NOW), Learned::New);
+        assert_eq!(view.standing(NOW).condition, Condition::Open);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use semel_domain::budget::layout::record_key;
@@ -21,6 +22,9 @@ use crate::reporters::{Admission, Reporters};
 const REPORTERS_MAX: usize = 10_000;
 /// Reports kept until the policy is known; more than these are lost, which errs towards granting less.
 const UNPRICED_MAX: usize = 1_000;
+/// A policy that was heard of longer ago is asked for again before it decides anything: the published
+/// bound within which a new one is in force on every node.
+const POLICY_KEPT: Duration = Duration::from_secs(5);
 
 /// One budget, as this node has it.
 pub(crate) struct Account {
@@ -37,6 +41,8 @@ pub(crate) struct State {
     pub(crate) policy: Arc<Policy>,
     /// `None`: the store has not been asked yet, and the default policy is a guess.
     pub(crate) policy_version: Option<u64>,
+    /// Since when that is known to have been in force.
+    heard_at: Timestamp,
     pub(crate) leases: Leases,
     pub(crate) tally: Tally,
     /// The last sync got no answer.
@@ -85,6 +91,7 @@ impl Account {
             share: Share::new(node, now),
             policy: Arc::default(),
             policy_version: None,
+            heard_at: now,
             leases: Leases::default(),
             tally: Tally::default(),
             store_away: false,
@@ -115,41 +122,57 @@ impl State {
         let admission = self.reporters.admit(report.reporter, report.seq, now.as_micros());
         if admission == Admission::New {
             let Report { requests, successes, spent_milli, .. } = *report;
-            self.price(Unpriced { requests, successes, spent_milli, at: now });
+            self.price(Unpriced { requests, successes, spent_milli, at: now }, now);
             self.tally.requests = self.tally.requests.saturating_add(report.requests);
         }
         admission.is_counted()
     }
 
-    /// Deposits what was reported, at once or when the policy is known: the default policy's ratio may be
-    /// more than what an operator set.
-    fn price(&mut self, report: Unpriced) {
-        if self.policy_version.is_some() {
+    /// Deposits what was reported: at once, or when the policy in force is known. Another policy's ratio may
+    /// be more than what an operator set.
+    fn price(&mut self, report: Unpriced, now: Timestamp) {
+        if self.policy_version.is_some() && self.knows_policy(now) {
             let milli = self.policy.deposit_milli(report.requests, report.successes);
             self.share.deposit(milli, report.spent_milli, &self.policy, report.at);
         } else if self.unpriced.len() < UNPRICED_MAX {
+            self.share.wake(now);
             self.unpriced.push(report);
         }
     }
 
-    /// When the next sync is due; `None`: not until the budget is used again.
-    pub(crate) fn sync_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let due = self.share.sync_at(&self.policy, now);
-        // The first one brings the policy.
-        if self.policy_version.is_none() && !self.share.is_dry(now) { Some(now) } else { due }
+    /// Whether the policy in force is known, or can't be asked for.
+    pub(crate) fn knows_policy(&self, now: Timestamp) -> bool {
+        let heard = self.policy_version.is_some() && now.since(self.heard_at) < POLICY_KEPT;
+        heard || self.store_away
     }
 
-    /// Takes up what the store says of the policy.
-    pub(crate) fn learn(&mut self, news: Option<News>) {
-        if let Some(News { version, policy }) = news {
+    /// The store gives no answer: what is known has to do.
+    pub(crate) fn lose_store(&mut self, now: Timestamp) {
+        self.store_away = true;
+        self.price_waiting(now);
+    }
+
+    fn price_waiting(&mut self, now: Timestamp) {
+        for report in std::mem::take(&mut self.unpriced) {
+            self.price(report, now);
+        }
+    }
+
+    /// Whether it is worth while to await the store when nothing is here.
+    pub(crate) fn may_have_more(&self, now: Timestamp) -> bool {
+        self.share.is_syncing() || !self.share.is_dry(now)
+    }
+
+    /// Takes up what the store said of the policy when it was asked at `asked_at`. Answers may overtake
+    /// each other: an older policy is not taken up again.
+    pub(crate) fn learn(&mut self, news: Option<News>, asked_at: Timestamp, now: Timestamp) {
+        self.heard_at = self.heard_at.max(asked_at);
+        let newer = |news: &News| self.policy_version.is_none_or(|known| news.version > known);
+        if let Some(News { version, policy }) = news.filter(newer) {
             self.policy = Arc::new(policy);
             self.policy_version = Some(version);
         }
-        if self.policy_version.is_some() {
-            for report in std::mem::take(&mut self.unpriced) {
-                self.price(report);
-            }
-        }
+        self.price_waiting(now);
     }
 
     /// On what ground it is decided at present.
@@ -171,5 +194,74 @@ impl Tally {
         if let Some(denial) = denial {
             *self.denied.entry(denial).or_default() += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_domain::name::{Dependency, Tenant};
+
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn account() -> Account {
+        let downstream = Downstream {
+            tenant: Tenant::parse("acme").expect("valid"),
+            dependency: Dependency::parse("stripe").expect("valid"),
+        };
+        Account::new(downstream, Incarnation([1; 16]), START)
+    }
+
+    fn news(version: u64) -> Option<News> {
+        Some(News { version, policy: Policy { attempts_max: 10, ..Policy::default() } })
+    }
+
+    #[test]
+    fn an_answer_that_was_overtaken_brings_no_old_policy_back() {
+        let account = account();
+        let mut state = account.lock();
+        for (version, known) in [(0, 0), (3, 3), (2, 3), (3, 3), (4, 4)] {
+            state.learn(news(version), START, START);
+            assert_eq!(state.policy_version, Some(known), "{version}");
+        }
+        state.learn(None, START, START);
+        assert_eq!(state.policy_version, Some(4));
+    }
+
+    #[test]
+    fn a_policy_is_known_for_as_long_as_it_must_be_in_force() {
+        let account = account();
+        let mut state = account.lock();
+        assert!(!state.knows_policy(START), "the default is a guess");
+        state.learn(news(1), START, START);
+        let end = START.after(POLICY_KEPT);
+        assert!(state.knows_policy(end.before(Duration::from_micros(1))));
+        assert!(!state.knows_policy(end));
+        // Nothing new is news as well.
+        state.learn(None, end, end);
+        assert!(state.knows_policy(end));
+        state.store_away = true;
+        assert!(state.knows_policy(end.after(10 * POLICY_KEPT)), "there is nobody to ask");
+    }
+
+    #[test]
+    fn a_report_that_was_first_sent_elsewhere_leaves_no_trace() {
+        let account = account();
+        let mut state = account.lock();
+        let (here, elsewhere) = (Incarnation([1; 16]), Incarnation([2; 16]));
+        let report = |seq, node| Report {
+            reporter: Incarnation([7; 16]),
+            seq,
+            requests: 10,
+            successes: 0,
+            spent_milli: 0,
+            node,
+        };
+        assert!(!state.report(&report(5, Some(elsewhere)), here, START));
+        assert!(state.report(&report(1, Some(here)), here, START));
+        assert!(state.report(&report(2, None), here, START));
+        assert!(!state.report(&report(1, None), here, START));
+        assert_eq!(state.tally.requests, 20);
     }
 }

@@ -45,6 +45,10 @@ pub(super) struct Grant {
 struct Asked<'a> {
     ask: &'a Ask,
     token: Token,
+    /// The token had been given and had come back.
+    again: bool,
+    /// Its caller may wait for the store, if that may have more.
+    may_wait: bool,
     gate: Gate,
     roll: u64,
     now: Timestamp,
@@ -99,22 +103,22 @@ impl Budgets {
         let now = self.now();
         let mut state = account.lock();
         let may_wait = !last && !state.store_away && state.waiting < WAITING_MAX;
-        if state.policy_version.is_none() && may_wait {
-            self.nudge(account, &mut state, now);
+        if !state.knows_policy(now) && may_wait {
+            self.wake(account, &mut state, now);
             return None;
         }
         let counted = ask.deposits.map(|report| state.report(&report, self.node, now));
         let deposits_counted = counted.unwrap_or_default();
-        let answer = if let Some(granted) = self.tokens.get(&token) {
+        let given = self.tokens.get(&token);
+        let answer = if let Some(granted) = given.as_ref().filter(|given| !given.is_refunded()) {
             let (delay, root_retries_left) = (granted.delay, granted.root_retries_left);
             let verdict = Ok(Grant { token, delay, root_retries_left });
             Answer { verdict, would_deny: None, deposits_counted, repeated: true }
         } else {
-            let asked = Asked { ask, token, gate, roll, now };
+            let asked = Asked { ask, token, again: given.is_some(), may_wait, gate, roll, now };
             let (verdict, would_deny) = self.judge(&account.key, &mut state, &asked);
-            let dry = verdict.as_ref().err().or(would_deny.as_ref());
-            let worth_asking = state.share.is_syncing() || !state.share.is_dry(now);
-            if dry == Some(&Denial::BudgetExhausted) && may_wait && worth_asking {
+            let dry = matches!(verdict, Err(Denial::BudgetExhausted));
+            if dry && may_wait && state.may_have_more(now) {
                 self.nudge(account, &mut state, now);
                 return None;
             }
@@ -133,7 +137,7 @@ impl Budgets {
         state: &mut State,
         asked: &Asked<'_>,
     ) -> (Result<Grant, Denial>, Option<Denial>) {
-        let Asked { ask, token, gate, roll, now } = *asked;
+        let Asked { ask, token, again, may_wait, gate, roll, now } = *asked;
         let place = ask.root.as_ref().map(|root| {
             let place = self.roots.enter(&ask.downstream.tenant, &root.id);
             let granted = place.before();
@@ -153,17 +157,22 @@ impl Budgets {
         let pay = |plan: Plan| pay(state, ask.high, plan, gate.admitted_per_mille, now);
         let (plan, charge, would_deny) = match decide(&question, &policy, breaker, roll, pay) {
             Verdict::Granted(plan, charge) => (plan, charge, None),
-            Verdict::Denied(denial) if policy.enforcement == Enforcement::Observe => {
+            Verdict::Denied(denial) => {
+                let dry = denial == Denial::BudgetExhausted;
+                let asks_first = dry && may_wait && state.may_have_more(now);
+                if asks_first || policy.enforcement == Enforcement::Enforce {
+                    return (Err(denial), None);
+                }
                 (plan(&question, &policy, roll), None, Some(denial))
             }
-            Verdict::Denied(denial) => return (Err(denial), None),
         };
         let root_retries_left =
             question.root.map_or(0, |root| root.left(&policy).saturating_sub(1));
         if let Some((place, _)) = place {
             Place::keep(place);
         }
-        self.tokens.keep(token, Granted::new(key.clone(), plan.delay, root_retries_left, charge));
+        let granted = Granted::new(key.clone(), plan.delay, root_retries_left, charge);
+        self.tokens.keep(token, if again { granted.for_good() } else { granted });
         (Ok(Grant { token, delay: plan.delay, root_retries_left }), would_deny)
     }
 }

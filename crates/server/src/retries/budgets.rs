@@ -83,7 +83,9 @@ impl Budgets {
         let urgent = match state.schedule {
             Schedule::Urgent | Schedule::Syncing => false,
             Schedule::Idle => true,
-            Schedule::At(_) => state.sync_at(now).is_some_and(|due| due <= now),
+            Schedule::At(_) => {
+                state.share.sync_at(&state.policy, now).is_some_and(|due| due <= now)
+            }
         };
         if urgent {
             state.schedule = Schedule::Urgent;
@@ -93,17 +95,31 @@ impl Budgets {
         }
     }
 
+    /// Has the keeper ask the store about an account, however long that was not used.
+    pub(crate) fn wake(&self, account: &Arc<Account>, state: &mut State, now: Timestamp) {
+        state.share.wake(now);
+        self.nudge(account, state, now);
+    }
+
     /// The accounts that can't wait: each is here once at the most.
     pub(crate) fn take_urgent(&self) -> Vec<Arc<Account>> {
         std::mem::take(&mut self.urgent_accounts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Forgets accounts that have not been used for long.
-    pub(crate) fn forget_idle(&self) {
+    /// Forgets accounts that have not been used for long, and names them.
+    pub(crate) fn forget_idle(&self) -> Vec<Arc<Account>> {
         let now = self.now();
+        let mut forgotten = Vec::new();
         self.accounts.retain(|_, account| {
             let state = account.lock();
-            state.schedule != Schedule::Idle || now.since(state.share.used_at()) < FORGET_AFTER
+            let kept =
+                state.schedule != Schedule::Idle || now.since(state.share.used_at()) < FORGET_AFTER;
+            if !kept {
+                forgotten.push(Arc::clone(account));
+            }
+            kept
         });
+        forgotten.sort_by(|one, other| one.key.cmp(&other.key));
+        forgotten
     }
 }

@@ -59,6 +59,13 @@ impl Job {
     }
 }
 
+/// Removes the record of a budget that this node forgot, unless it says something to others.
+fn expire(account: Arc<Account>, now: Timestamp) -> Job {
+    let transition =
+        BudgetTransition { command: Arc::new(Command::Expire), known_version: Some(0) };
+    Job { account, transition, first_sent: now, pause: PAUSE_MIN }
+}
+
 /// What is to be done at some time.
 enum Due {
     Look(Arc<Account>),
@@ -117,7 +124,9 @@ impl<S: Store> Keeper<S> {
                 under_way.push(self.carry(agenda.batch()));
             }
             if now >= forget_at {
-                self.budgets.forget_idle();
+                agenda
+                    .ready
+                    .extend(self.budgets.forget_idle().into_iter().map(|idle| expire(idle, now)));
                 forget_at = now.after(FORGET_INTERVAL);
             }
             let next = agenda.next().map_or(forget_at, |next| next.min(forget_at));
@@ -139,7 +148,7 @@ impl<S: Store> Keeper<S> {
         if state.schedule == Schedule::Syncing {
             return;
         }
-        match state.sync_at(now) {
+        match state.share.sync_at(&state.policy, now) {
             None => state.schedule = Schedule::Idle,
             Some(due) if due > now => {
                 // An account that was nudged is in the agenda already, for a time that has passed its
@@ -182,6 +191,10 @@ impl<S: Store> Keeper<S> {
         for (job, answer) in results {
             let now = self.budgets.now();
             let account = Arc::clone(&job.account);
+            if *job.transition.command == Command::Expire {
+                // What was not removed is found again when it is next used, and forgotten.
+                continue;
+            }
             match self.settle(job, answer, now) {
                 Some((again_at, job)) => agenda.at(again_at, Due::Send(job)),
                 None => self.look(Arc::clone(&account), agenda, now),
@@ -195,22 +208,22 @@ impl<S: Store> Keeper<S> {
         let mut state = job.account.lock();
         match answer {
             Ok(Ok(decided)) => {
-                state.learn(decided.news);
                 state.store_away = false;
+                state.learn(decided.news, job.first_sent, now);
                 if let Outcome::Sync(outcome) = &decided.outcome {
                     state.share.finish_sync(outcome, decided.now, now);
                 }
             }
             Ok(Err(error)) => {
                 tracing::error!(budget = ?job.account.downstream, %error, "a budget can't be read");
-                state.store_away = true;
+                state.lose_store(now);
                 state.share.abandon_sync(now);
             }
             Err(error) => {
                 if !state.store_away {
                     tracing::warn!(budget = ?job.account.downstream, %error, "a sync got no answer");
                 }
-                state.store_away = true;
+                state.lose_store(now);
                 if now.since(job.first_sent) < SENT_FOR {
                     drop(state);
                     let again_at = now.after(job.pause);

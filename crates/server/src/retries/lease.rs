@@ -82,8 +82,8 @@ impl Budgets {
         let now = self.now();
         let mut state = account.lock();
         let may_wait = !last && !state.store_away;
-        if state.policy_version.is_none() && may_wait {
-            self.nudge(account, &mut state, now);
+        if !state.knows_policy(now) && may_wait {
+            self.wake(account, &mut state, now);
             return None;
         }
         let counted = ask.deposits.map(|report| state.report(&report, self.node, now));
@@ -131,8 +131,7 @@ impl State {
             self.share.refund(&charge);
         }
         let lease = self.new_lease(ask, gate, now);
-        let worth_asking = self.share.is_syncing() || !self.share.is_dry(now);
-        if lease.tokens == 0 && ask.want > 0 && may_wait && worth_asking {
+        if lease.tokens == 0 && ask.want > 0 && may_wait && self.may_have_more(now) {
             return None;
         }
         self.tally.granted += u64::from(lease.tokens);
@@ -193,5 +192,56 @@ impl Lessee {
             credited.push(charge);
         }
         Some(credited)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_domain::budget::Amount;
+
+    use super::*;
+
+    fn lease(id: u64, charges: &[u64]) -> Lease {
+        let charge = |(slot, milli): (u64, &u64)| Charge {
+            slice: None,
+            amount: Amount { slot, milli: *milli },
+        };
+        let tokens = u32::try_from(charges.iter().sum::<u64>() / TOKEN_MILLI).expect("few");
+        let charges = (0..).zip(charges).map(charge).collect();
+        Lease { id, tokens, charges, expires_at: Timestamp::default() }
+    }
+
+    fn credited(lessee: &mut Lessee, id: u64, tokens: u32) -> Option<Vec<u64>> {
+        let charges = lessee.take_back((id, tokens))?;
+        Some(charges.iter().map(|charge| charge.amount.milli).collect())
+    }
+
+    #[test]
+    fn what_comes_back_is_credited_once_and_never_for_more_than_was_held() {
+        let mut lessee = Lessee {
+            leases: vec![lease(1, &[3_000, 2_000]), lease(2, &[1_000]), lease(3, &[4_000])],
+            ..Lessee::default()
+        };
+        assert_eq!(credited(&mut lessee, 9, 1), None, "no such lease");
+        assert_eq!(credited(&mut lessee, 1, 4), Some(vec![3_000, 1_000]));
+        assert_eq!(credited(&mut lessee, 1, 4), None, "once");
+        assert_eq!(credited(&mut lessee, 2, u32::MAX), Some(vec![1_000]));
+        assert_eq!(credited(&mut lessee, 3, 0), Some(vec![0]));
+        assert!(lessee.leases.is_empty());
+    }
+
+    #[test]
+    fn clients_that_were_silent_for_long_make_room_for_others() {
+        let mut leases = Leases::default();
+        for number in 0..LESSEES_MAX as u128 {
+            leases.0.insert(Incarnation(number.to_be_bytes()), Lessee::default());
+        }
+        let mut busy = Lessee::default();
+        let end = Timestamp::default().after(KEPT_AFTER_END);
+        busy.granted.expires_at = end;
+        leases.0.insert(Incarnation([9; 16]), busy);
+        assert!(leases.is_full(Timestamp::default()));
+        assert!(!leases.is_full(end));
+        assert_eq!(leases.0.len(), 1, "the one whose lease only just ended is still followed");
     }
 }

@@ -81,12 +81,14 @@ impl<S: Store> RetriesService<S> {
             expected_version: request.expected_version,
             actor: actor.clone().into(),
         };
+        let asked_at = self.budgets.now();
         let decided = self.decide(&of, Command::SetPolicy(replace), deadline).await?;
         let Outcome::SetPolicy(outcome) = decided.outcome else { return Err(mixed_up()) };
         let (tenant, dependency) = (&of.tenant, &of.dependency);
         audit!("set-retry-policy", %tenant, %dependency, %actor, ?outcome);
         // This node need not wait for its next sync to hear of it.
-        self.budgets.account(&of)?.lock().learn(decided.news);
+        let now = self.budgets.now();
+        self.budgets.account(&of)?.lock().learn(decided.news, asked_at, now);
         match outcome {
             SetPolicyOutcome::Replaced { version } | SetPolicyOutcome::Unchanged { version } => {
                 Ok(v1::SetRetryPolicyResponse { version })

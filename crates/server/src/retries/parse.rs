@@ -118,6 +118,10 @@ fn failed(given: v1::Failure) -> Parsed<Failure> {
 
 fn root(given: v1::RootRequest) -> Parsed<RootAsk> {
     request_id(Reason::RootInvalid, "root.id", &given.id)?;
+    if given.attempt == 0 {
+        let problem = "count the attempts of the root, from 1";
+        return Err(Refusal::field(Reason::RootInvalid, "root.attempt", problem));
+    }
     Ok(RootAsk { id: given.id, carried: given.retries })
 }
 

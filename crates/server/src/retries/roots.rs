@@ -58,3 +58,46 @@ impl Drop for Place {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(name: &str) -> Tenant {
+        Tenant::parse(name).expect("valid")
+    }
+
+    #[test]
+    fn a_retry_counts_once_it_is_kept_and_not_if_it_was_denied() {
+        let roots = Roots::new(10);
+        let acme = tenant("acme");
+        assert_eq!(roots.enter(&acme, b"r").before(), 0);
+        let denied = roots.enter(&acme, b"r");
+        assert_eq!(denied.before(), 0, "the one before was dropped");
+        // Two at once see each other, whatever becomes of them.
+        let at_once = roots.enter(&acme, b"r");
+        assert_eq!(at_once.before(), 1);
+        drop(denied);
+        at_once.keep();
+        assert_eq!(roots.enter(&acme, b"r").before(), 1);
+    }
+
+    #[test]
+    fn roots_of_two_tenants_and_ids_that_flow_into_one_another_are_counted_apart() {
+        let roots = Roots::new(10);
+        roots.enter(&tenant("a"), b"bc").keep();
+        for (other, id) in [("ab", &b"c"[..]), ("a", b"b"), ("b", b"bc"), ("a", b"bc\0")] {
+            assert_eq!(roots.enter(&tenant(other), id).before(), 0, "{other}, {id:?}");
+        }
+        assert_eq!(roots.enter(&tenant("a"), b"bc").before(), 1);
+    }
+
+    #[test]
+    fn the_number_of_roots_is_bounded() {
+        let roots = Roots::new(100);
+        for number in 0..10_000_u32 {
+            roots.enter(&tenant("acme"), &number.to_be_bytes()).keep();
+        }
+        assert!(roots.0.len() <= 100, "{} roots", roots.0.len());
+    }
+}

@@ -95,9 +95,12 @@ impl<S: Store> RetriesService<S> {
                 let mut state = account.lock();
                 match granted.charge {
                     _ if granted.of != account.key => Disposition::UnknownToken,
-                    _ if !granted.give_back() => Disposition::AlreadyRefunded,
+                    _ if granted.had_come_back() => Disposition::AlreadyRefunded,
                     Some(charge) if !state.share.refund(&charge) => Disposition::UnknownToken,
-                    _ => Disposition::Refunded,
+                    _ => {
+                        granted.give_back();
+                        Disposition::Refunded
+                    }
                 }
             }
         };

@@ -22,6 +22,7 @@ pub(crate) struct Granted {
     /// The budget's key.
     pub(crate) of: Bytes,
     refunded: AtomicBool,
+    for_good: bool,
 }
 
 impl Granted {
@@ -31,12 +32,29 @@ impl Granted {
         root_retries_left: u32,
         charge: Option<Charge>,
     ) -> Self {
-        Self { of, delay, root_retries_left, charge, refunded: AtomicBool::new(false) }
+        let refunded = AtomicBool::new(false);
+        Self { of, delay, root_retries_left, charge, refunded, for_good: false }
     }
 
-    /// Marks it as given back. False: it had been before.
-    pub(crate) fn give_back(&self) -> bool {
-        !self.refunded.swap(true, Ordering::Relaxed)
+    /// The token had come back, and was asked for again: it is not taken back another time, since a late
+    /// copy of the first refund looks just the same.
+    pub(crate) fn for_good(self) -> Self {
+        Self { for_good: true, ..self }
+    }
+
+    /// Whether it came back, or would be taken back twice.
+    pub(crate) fn had_come_back(&self) -> bool {
+        self.for_good || self.is_refunded()
+    }
+
+    /// Whether it came back.
+    pub(crate) fn is_refunded(&self) -> bool {
+        self.refunded.load(Ordering::Relaxed)
+    }
+
+    /// It came back.
+    pub(crate) fn give_back(&self) {
+        self.refunded.store(true, Ordering::Relaxed);
     }
 }
 
@@ -54,5 +72,45 @@ impl Tokens {
 
     pub(crate) fn keep(&self, token: Token, granted: Granted) {
         self.0.insert(token, Arc::new(granted));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn granted() -> Granted {
+        Granted::new(Bytes::from_static(b"budget"), Duration::ZERO, 3, None)
+    }
+
+    #[test]
+    fn a_token_comes_back_once_and_never_if_it_had_come_back_before() {
+        let once = granted();
+        assert!(!once.is_refunded() && !once.had_come_back());
+        once.give_back();
+        assert!(once.is_refunded() && once.had_come_back());
+        let again = granted().for_good();
+        assert!(!again.is_refunded(), "it is good: whoever asks again is not charged");
+        assert!(again.had_come_back(), "but it is not taken back");
+    }
+
+    #[test]
+    fn the_newest_grant_of_a_token_is_the_one_that_is_known() {
+        let tokens = Tokens::new(10);
+        let token = Token([1; 16]);
+        assert!(tokens.get(&token).is_none());
+        tokens.keep(token, granted());
+        tokens.get(&token).expect("known").give_back();
+        tokens.keep(token, granted().for_good());
+        assert!(!tokens.get(&token).expect("known").is_refunded());
+    }
+
+    #[test]
+    fn the_number_of_tokens_is_bounded() {
+        let tokens = Tokens::new(100);
+        for number in 0..10_000_u128 {
+            tokens.keep(Token(number.to_be_bytes()), granted());
+        }
+        assert!(tokens.0.len() <= 100, "{} tokens", tokens.0.len());
     }
 }

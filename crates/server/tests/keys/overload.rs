@@ -119,7 +119,7 @@ async fn one_connection_too_many_is_refused_for_good() {
     waiting.spawn(async move { Caller::connect(address).await.claim(claim("b")).await });
     node.keys.claim(claim("a")).await.expect("granted");
     assert!(waiting.try_join_next().is_none(), "it waits for a place");
-    let TestNode { keys, .. } = node;
-    drop(keys);
+    let TestNode { keys, retries, .. } = node;
+    drop((keys, retries));
     within(waiting.join_next()).await.expect("one").expect("no panic").expect("its turn came");
 }

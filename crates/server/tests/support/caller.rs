@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use semel_proto::v1;
 use semel_proto::v1::keys_client::KeysClient;
+use semel_proto::v1::retries_client::RetriesClient;
 use tonic::IntoRequest;
 use tonic::transport::Channel;
 
@@ -30,9 +31,25 @@ impl Caller {
     }
 }
 
+/// A client of retry budgets. Clones share its connection.
+#[derive(Clone)]
+pub(crate) struct RetriesCaller(RetriesClient<Channel>);
+
+impl RetriesCaller {
+    /// A client on a connection.
+    pub(crate) fn on(channel: Channel) -> Self {
+        Self(RetriesClient::new(channel))
+    }
+
+    /// The client as it is generated.
+    pub(crate) fn raw(&self) -> RetriesClient<Channel> {
+        self.0.clone()
+    }
+}
+
 macro_rules! calls {
-    ($($name:ident: $call:ident($request:ident) -> $reply:ident;)*) => {
-        impl Caller {
+    ($caller:ident: $($name:ident: $call:ident($request:ident) -> $reply:ident;)*) => {
+        impl $caller {
             $(pub(crate) async fn $name(
                 &self,
                 request: impl IntoRequest<v1::$request>,
@@ -47,6 +64,7 @@ macro_rules! calls {
 }
 
 calls! {
+    Caller:
     claim: claim_key(ClaimKeyRequest) -> ClaimKeyResponse;
     complete: complete_key(CompleteKeyRequest) -> CompleteKeyResponse;
     replay: replay_key(ReplayKeyRequest) -> ReplayKeyResponse;
@@ -59,4 +77,17 @@ calls! {
     list_stuck: list_stuck_keys(ListStuckKeysRequest) -> ListStuckKeysResponse;
     reconcile: reconcile_key(ReconcileKeyRequest) -> ReconcileKeyResponse;
     forget: forget_key(ForgetKeyRequest) -> ForgetKeyResponse;
+}
+
+calls! {
+    RetriesCaller:
+    acquire: acquire_retry_token(AcquireRetryTokenRequest) -> AcquireRetryTokenResponse;
+    acquire_all: acquire_retry_tokens(AcquireRetryTokensRequest) -> AcquireRetryTokensResponse;
+    lease: lease_retry_tokens(LeaseRetryTokensRequest) -> LeaseRetryTokensResponse;
+    refund: refund_retry_token(RefundRetryTokenRequest) -> RefundRetryTokenResponse;
+    report: report_requests(ReportRequestsRequest) -> ReportRequestsResponse;
+    get: get_budget(GetBudgetRequest) -> GetBudgetResponse;
+    list: list_budgets(ListBudgetsRequest) -> ListBudgetsResponse;
+    set_policy: set_retry_policy(SetRetryPolicyRequest) -> SetRetryPolicyResponse;
+    policy: get_retry_policy(GetRetryPolicyRequest) -> GetRetryPolicyResponse;
 }

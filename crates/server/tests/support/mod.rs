@@ -17,7 +17,7 @@ use semel_store::{Clock, ManualClock, SystemClock};
 use tokio::sync::oneshot;
 use tonic::transport::{Channel, Endpoint};
 
-pub(crate) use caller::Caller;
+pub(crate) use caller::{Caller, RetriesCaller};
 pub(crate) use observed::Observed;
 pub(crate) use refused::Refused;
 pub(crate) use requests::*;
@@ -33,6 +33,7 @@ pub(crate) struct TestNode {
     node: Node,
     pub(crate) store: Observed,
     pub(crate) keys: Caller,
+    pub(crate) retries: RetriesCaller,
 }
 
 impl TestNode {
@@ -67,12 +68,13 @@ impl TestNode {
             ..NodeOptions::default()
         };
         change(&mut options);
-        // No two nodes of a fleet may draw the same.
+        // A node's name is made of its seed: no two nodes of a test may share one.
         static SEED: AtomicU64 = AtomicU64::new(7);
         let seed = SEED.fetch_add(1, Ordering::Relaxed);
         let node = Node::start(Arc::new(store.clone()), clock, seed, options).expect("starts");
-        let keys = Caller::connect(node.local_addr()).await;
-        Self { node, store, keys }
+        let channel = channel(node.local_addr()).await;
+        let (keys, retries) = (Caller::on(channel.clone()), RetriesCaller::on(channel));
+        Self { node, store, keys, retries }
     }
 
     /// Where it listens.
