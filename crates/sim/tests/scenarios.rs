@@ -52,13 +52,6 @@ fn after_an_outage_the_fleet_stays_at_capacity_and_nobody_who_does_serves_all_so
 }
 
 #[test]
-fn spread() {
-    use semel_sim::scenario::spread::Spread;
-    let runs: Vec<_> = (0..100).map(|seed| retry_storm::run(Strategy::Semel, seed).unwrap()).collect();
-    println!("SPREAD {:?} {:?}", Spread::of(runs.iter().map(|run| run.peak_after_recovery)), Spread::of(runs.iter().map(|run| run.all_served_s)));
-}
-
-#[test]
 fn clients_that_retry_in_step_come_back_in_waves() {
     let fixed = retry_storm::run(Strategy::Fixed, 1).unwrap();
     assert_eq!((fixed.attempts, fixed.peak_after_recovery), (280, 40), "{fixed:?}");

@@ -86,9 +86,7 @@ impl<S: Store> Breakers<S> {
 
 fn is_given(record: &Record, probe_id: [u8; 16]) -> bool {
     match &record.state {
-        State::HalfOpen { permits, .. } => {
-            permits.iter().any(|permit| permit.probe_id == probe_id)
-        }
+        State::HalfOpen { permits, .. } => permits.iter().any(|permit| permit.probe_id == probe_id),
         _ => false,
     }
 }

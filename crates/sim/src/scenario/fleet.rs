@@ -167,10 +167,6 @@ fn judge(seen: &Seen, nodes: usize) -> Fleet {
         let step_ms = u64::try_from(STEP.as_millis()).unwrap_or(u64::MAX);
         sum(&seen.first, from, to) * RATIO_PER_MILLE + FLOOR_PER_SECOND * steps * step_ms
     };
-    let mut sorted = seen.by_client.clone();
-    sorted.sort_unstable();
-    let n = sorted.len();
-    eprintln!("{:?} {:?} {:?} {:?} {:?}", sorted.first(), sorted.get(n / 100), sorted.get(n / 2), sorted.get(n - 1 - n / 100), sorted.last());
     let most = seen.by_client.iter().copied().max().unwrap_or(0);
     let least = seen.by_client.iter().copied().min().unwrap_or(0);
     let second = step_of(Duration::from_secs(1));
