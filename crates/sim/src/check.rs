@@ -115,8 +115,8 @@ impl Scene {
     }
 
     async fn call_breaker(&mut self, first: &mut Caller) {
-        let terms = load::breakers::terms(&mut self.random);
-        load::breakers::set_policy(first, &terms).await;
+        let terms = load::policies::breaker_terms(&mut self.random);
+        load::policies::set_breaker_policy(first, &terms).await;
         let oracle = oracle::breakers::Breaker::new(self.world.log.clone(), terms);
         let oracle = Rc::new(RefCell::new(oracle));
         let dependency = Rc::new(load::breakers::Dependency::default());
@@ -138,8 +138,8 @@ impl Scene {
         let mut budgets = oracle::budgets::Budgets::new(self.world.log.clone());
         let mut terms = Vec::new();
         for of in load::budgets::DEPENDENCIES {
-            let of_this = load::budgets::terms(&mut self.random);
-            load::budgets::set_policy(first, of, &of_this).await;
+            let of_this = load::policies::budget_terms(&mut self.random);
+            load::policies::set_budget_policy(first, of, &of_this).await;
             budgets.set(of, of_this);
             terms.push((of, of_this));
         }

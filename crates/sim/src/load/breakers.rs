@@ -13,12 +13,11 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::Request;
 
-use super::{Caller, TENANT, micros, wire};
+use super::{Caller, TENANT, micros};
 use crate::node::Services;
-use crate::oracle::breakers::{Breaker, Observer, Terms};
-use crate::oracle::keys::Span;
+use crate::oracle::Span;
+use crate::oracle::breakers::{Breaker, Observer};
 use crate::plant::Plant;
-use crate::random::Random;
 
 /// How often a call is sent before its caller gives up.
 const SENDS_MAX: u32 = 4;
@@ -26,35 +25,6 @@ const SENDS_MAX: u32 = 4;
 const CHANGES_MAX: usize = 64;
 /// What all callers of this load call.
 pub(crate) const DEPENDENCY: &str = "mailer";
-/// How long a probe is permitted to take.
-const PROBE_LEASE: Duration = Duration::from_millis(800);
-
-/// Terms of a breaker that opens soon and recovers soon, by chance.
-pub(crate) fn terms(random: &mut Random) -> Terms {
-    Terms {
-        failure_per_mille: *random.pick(&[300, 500, 800]).unwrap_or(&500),
-        calls_min: *random.pick(&[5, 10, 20]).unwrap_or(&10),
-        probes_max: *random.pick(&[1, 1, 1, 2]).unwrap_or(&1),
-        successes_to_close: *random.pick(&[1, 2, 3]).unwrap_or(&2),
-    }
-}
-
-/// A policy of these terms.
-pub(crate) fn policy(terms: &Terms) -> v1::BreakerPolicy {
-    v1::BreakerPolicy {
-        failure_per_mille: terms.failure_per_mille,
-        window: Some(wire(Duration::from_secs(2))),
-        calls_min: terms.calls_min,
-        cool_down: Some(wire(Duration::from_millis(300))),
-        cool_down_max: Some(wire(Duration::from_millis(1_200))),
-        probes_max: terms.probes_max,
-        successes_to_close: terms.successes_to_close,
-        probe_lease: Some(wire(PROBE_LEASE)),
-        ramp_step: Some(wire(Duration::from_millis(200))),
-        ..Default::default()
-    }
-}
-
 /// What the callers call: it is down at times.
 #[derive(Debug, Default)]
 pub(crate) struct Dependency {
@@ -357,23 +327,6 @@ async fn note_changes(
         let span = Span { sent_us: now_us, answered_us: now_us };
         oracle.borrow_mut().observed(&by, &snapshot, span);
     }
-}
-
-/// Sets a policy, before anything else happens.
-pub(crate) async fn set_policy(caller: &mut Caller, terms: &Terms) {
-    let sent = v1::SetBreakerPolicyRequest {
-        tenant: TENANT.to_owned(),
-        dependency: DEPENDENCY.to_owned(),
-        policy: Some(policy(terms)),
-        expected_version: None,
-        actor: "sim".to_owned(),
-    };
-    caller.world.log.note(format_args!("{DEPENDENCY}: {terms:?}"));
-    let ask = move |services: Rc<Services>| {
-        let sent = sent.clone();
-        async move { services.breakers().set_breaker_policy(Request::new(sent)).await }
-    };
-    drop(caller.call(0, Duration::from_secs(1), ask).await);
 }
 
 /// Asks every node until it says that the breaker is closed, its dependency being well.

@@ -11,12 +11,11 @@ use semel_proto::v1;
 use semel_proto::v1::retries_server::Retries as _;
 use tonic::Request;
 
-use super::{Caller, TENANT, micros, wire};
+use super::{Caller, TENANT, micros};
 use crate::node::Services;
+use crate::oracle::Span;
 use crate::oracle::budgets::{Budgets, Terms, Unsettled};
-use crate::oracle::keys::Span;
 use crate::plant::Plant;
-use crate::random::Random;
 
 /// How often a call is sent before its caller gives up.
 const SENDS_MAX: u32 = 3;
@@ -24,31 +23,6 @@ const SENDS_MAX: u32 = 3;
 const LATE_US: u64 = 12_000_000;
 /// The budgets of a run.
 pub(crate) const DEPENDENCIES: [&str; 2] = ["stripe", "ledger"];
-
-/// Terms of a budget that is soon spent, by chance.
-pub(crate) fn terms(random: &mut Random) -> Terms {
-    Terms {
-        ratio_per_mille: *random.pick(&[0, 50, 100, 200]).unwrap_or(&100),
-        floor_per_second: *random.pick(&[0, 1, 2, 5]).unwrap_or(&2),
-        window_us: random.between(1, 4) * 1_000_000,
-        carry_over_us: random.between(0, 1) * 1_000_000,
-        lease_us: *random.pick(&[200_000, 500_000, 1_000_000]).unwrap_or(&500_000),
-    }
-}
-
-/// A policy of these terms.
-pub(crate) fn policy(terms: &Terms) -> v1::RetryPolicy {
-    let span = |us| Some(wire(Duration::from_micros(us)));
-    v1::RetryPolicy {
-        ratio_per_mille: Some(terms.ratio_per_mille),
-        floor_per_second: Some(terms.floor_per_second),
-        window: span(terms.window_us),
-        carry_over: span(terms.carry_over_us),
-        lease: span(terms.lease_us),
-        attempts_max: 5,
-        ..Default::default()
-    }
-}
 
 /// One caller of the Retries service.
 pub(crate) struct BudgetsCaller {
@@ -419,23 +393,6 @@ impl BudgetsCaller {
             self.note(format_args!("{node} counted {} for {of}", said.requests));
         }
     }
-}
-
-/// Sets a policy, before anything else happens.
-pub(crate) async fn set_policy(caller: &mut Caller, of: &str, terms: &Terms) {
-    let sent = v1::SetRetryPolicyRequest {
-        tenant: TENANT.to_owned(),
-        dependency: of.to_owned(),
-        policy: Some(policy(terms)),
-        expected_version: None,
-        actor: "sim".to_owned(),
-    };
-    caller.world.log.note(format_args!("{of}: {terms:?}"));
-    let ask = move |services: Rc<Services>| {
-        let sent = sent.clone();
-        async move { services.retries().set_retry_policy(Request::new(sent)).await }
-    };
-    drop(caller.call(0, Duration::from_secs(1), ask).await);
 }
 
 /// Asks every node for a token, once all is healed, until it decides with the store in reach.

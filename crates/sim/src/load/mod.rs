@@ -3,6 +3,7 @@
 //! # Layout
 //!
 //! - `keys`, `budgets`, `breakers`: the callers of one service each
+//! - `policies`: what is set before they begin
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,13 +15,14 @@ use crate::cluster::Cluster;
 use crate::log::Promise;
 use crate::network::Answer;
 use crate::node::{Node, Services};
-use crate::oracle::keys::Span;
+use crate::oracle::Span;
 use crate::random::Random;
 use crate::world::World;
 
 pub(crate) mod breakers;
 pub(crate) mod budgets;
 pub(crate) mod keys;
+pub(crate) mod policies;
 
 /// The tenant of every load.
 pub(crate) const TENANT: &str = "acme";

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use semel_proto::v1::{BreakerCondition, BreakerSnapshot, ProbeOutcome};
 
+use super::Span;
 use crate::log::{Log, Promise};
-use crate::oracle::keys::Span;
 
 /// The terms of a breaker, as they were set.
 #[derive(Clone, Copy, Debug)]

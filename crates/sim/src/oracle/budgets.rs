@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::Span;
 use crate::log::{Log, Promise};
-use crate::oracle::keys::Span;
 
 /// What one retry costs, in thousandths of a token.
 const COST_MILLI: u64 = 1_000;

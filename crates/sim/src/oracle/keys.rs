@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::Span;
 use crate::log::{Log, Promise};
 
 /// An answer of a key: what an owner completes it with, and what everybody is told from then on.
@@ -12,13 +13,6 @@ pub(crate) struct Told {
     pub(crate) fence: u64,
     pub(crate) outcome: i32,
     pub(crate) body: Bytes,
-}
-
-/// When a call was sent and when it was answered, in microseconds of virtual time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
-    pub(crate) sent_us: u64,
-    pub(crate) answered_us: u64,
 }
 
 /// What is known of all keys.

@@ -12,3 +12,10 @@
 pub(crate) mod breakers;
 pub(crate) mod budgets;
 pub(crate) mod keys;
+
+/// When a call was sent and when it was answered, in microseconds of virtual time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) sent_us: u64,
+    pub(crate) answered_us: u64,
+}
