@@ -1,5 +1,12 @@
 //! The oracles see what they must: bugs that are planted are caught, by the promise that they break.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it saw"
+)]
+
 use semel_sim::Plant;
 
 /// Within so many seeds a planted bug has to be caught.

@@ -253,7 +253,7 @@ mod tests {
     async fn no_wake_is_lost_between_threads() {
         const ROUNDS: u64 = 2_000;
         let hub = WatchHub::new();
-        let written = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let written = Arc::new(AtomicU64::new(0));
         let mut waiters = tokio::task::JoinSet::new();
         for _ in 0..4 {
             let (hub, written) = (hub.clone(), Arc::clone(&written));

@@ -268,7 +268,8 @@ impl BudgetsCaller {
             answer = second.0.ok();
             span = Span { sent_us: span.sent_us, ..second.1 };
         }
-        let (who, said) = (self.caller.number, answer.as_ref().map(|reply| reply.verdict()));
+        let (who, said) =
+            (self.caller.number, answer.as_ref().map(v1::AcquireRetryTokenResponse::verdict));
         self.note(format_args!("{who} asks {granting} for {of}: {said:?}"));
         let token = answer.as_ref().map(|reply| (reply.token.clone(), reply.node.clone()));
         if !self.granted(of, &request_id, attempt, answer, span) {
