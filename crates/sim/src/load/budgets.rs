@@ -370,6 +370,7 @@ impl BudgetsCaller {
             }
             left -= 1;
             let now_us = self.now_us();
+            self.note(format_args!("{} spends what {node} leased for {of}", self.caller.number));
             self.oracle.borrow_mut().spent(of, now_us);
         }
         if reply.granted > 0 {

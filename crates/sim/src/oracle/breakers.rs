@@ -113,7 +113,7 @@ impl Breaker {
     pub(crate) fn observed(&mut self, by: &Observer, snapshot: &BreakerSnapshot, span: Span) {
         let (generation, condition) = (snapshot.generation, snapshot.condition());
         if let Some((before, answered_us)) = self.seen.get(by)
-            && *answered_us <= span.sent_us
+            && *answered_us < span.sent_us
             && generation < *before
         {
             let seen = format!("{by:?} says generation {generation} after {before}");
