@@ -32,14 +32,17 @@ pub enum DecodeError {
 #[must_use]
 pub fn encode(record: &Record) -> Bytes {
     let slots = record.ledger.slots();
-    let mut writer = Writer::with_capacity(64 + 24 * slots.len() + 96 * record.members.len());
+    let mut writer = Writer::with_capacity(64 + 8 * slots.len() + 96 * record.members.len());
     writer.byte(VERSION);
     put_time(&mut writer, record.touched_at);
     writer.option(record.policy.as_ref(), put_set_policy);
+    let mut before = 0;
     writer.list(slots, |writer, slot| {
-        writer.u64(slot.number);
-        writer.u64(slot.deposited_milli);
-        writer.u64(slot.spent_milli);
+        // Slots lie close together, and a busy record has a hundred of them.
+        writer.varint(slot.number.saturating_sub(before));
+        writer.varint(slot.deposited_milli);
+        writer.varint(slot.spent_milli);
+        before = slot.number;
     });
     writer.list(record.members.iter(), put_member);
     writer.finish()
@@ -59,19 +62,28 @@ pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
     }
     let touched_at = take_time(&mut reader)?;
     let policy = reader.option(take_set_policy)?;
-    let slots = reader.list(|reader| {
-        Ok(Slot {
-            number: reader.u64()?,
-            deposited_milli: reader.u64()?,
-            spent_milli: reader.u64()?,
-        })
-    })?;
-    if !slots.is_sorted_by(|a, b| a.number < b.number) {
-        return Err(CodecError::OutOfRange("order of slots").into());
-    }
+    let slots = take_slots(&mut reader)?;
     let members = reader.list(take_member)?;
     reader.finish()?;
     Ok(Record { policy, ledger: Ledger::of_slots(slots), members, touched_at })
+}
+
+fn take_slots(reader: &mut Reader<'_>) -> Result<Vec<Slot>, CodecError> {
+    let mut before = None;
+    reader.list(|reader| {
+        let distance = reader.varint()?;
+        let number = match before {
+            None => Some(distance),
+            Some(_) if distance == 0 => None,
+            Some(before) => distance.checked_add(before),
+        };
+        before = number;
+        Ok(Slot {
+            number: number.ok_or(CodecError::OutOfRange("slot"))?,
+            deposited_milli: reader.varint()?,
+            spent_milli: reader.varint()?,
+        })
+    })
 }
 
 fn put_set_policy(writer: &mut Writer, set: &SetPolicy) {
