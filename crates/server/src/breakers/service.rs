@@ -6,7 +6,6 @@ use futures::stream::{BoxStream, StreamExt};
 use semel_domain::breaker::{
     Command, Grant, Outcome, Probe, ProbeOutcome, Record, State, isolated_for,
 };
-use semel_domain::time::Timestamp;
 use semel_proto::v1;
 use semel_store::Store;
 use tonic::{Request, Response, Status, Streaming};
@@ -56,12 +55,12 @@ impl<S: Store> Breakers<S> {
         deadline: Deadline,
     ) -> Result<Option<Grant>, Refusal> {
         // Without the store there is none, and nobody should queue to find that out.
-        if self.is_degraded() || !self.may_probe(view) {
-            return Ok(self.given(view, probe_id));
+        if !self.may_get(view, probe_id) {
+            return Ok(None);
         }
         let _turn = view.asking.lock().await;
-        if self.is_degraded() || !self.may_probe(view) {
-            return Ok(self.given(view, probe_id));
+        if !self.may_get(view, probe_id) {
+            return Ok(None);
         }
         let command = Command::Probe(Probe { permit: self.random_id(), probe_id });
         match self.decide(view, command, deadline).await {
@@ -76,26 +75,20 @@ impl<S: Store> Breakers<S> {
         }
     }
 
-    fn may_probe(&self, view: &View) -> bool {
-        view.standing(self.now()).probe_due
-    }
-
-    /// The permit that this question was answered with before.
-    fn given(&self, view: &View, probe_id: [u8; 16]) -> Option<Grant> {
-        given(&*view.record()?, probe_id, self.now())
+    /// Whether the store may have a permit for this question: a new one, or that which it got before. How
+    /// long that is still good for, only the store's clock tells.
+    fn may_get(&self, view: &View, probe_id: [u8; 16]) -> bool {
+        let may_probe = || view.standing(self.now()).probe_due;
+        !self.is_degraded()
+            && (may_probe() || view.record().is_some_and(|record| is_given(&record, probe_id)))
     }
 }
 
-fn given(record: &Record, probe_id: [u8; 16], now: Timestamp) -> Option<Grant> {
-    let now = now.max(record.touched_at);
-    let record = record.settled(now);
-    let State::HalfOpen { permits, .. } = &record.state else { return None };
-    let mut live = permits.iter().filter(|permit| permit.expires_at > now);
-    live.find(|permit| permit.probe_id == probe_id).map(|permit| Grant {
-        permit: permit.id,
-        expires_in: permit.expires_at.since(now),
-        generation: record.generation,
-    })
+fn is_given(record: &Record, probe_id: [u8; 16]) -> bool {
+    match &record.state {
+        State::HalfOpen { permits, .. } => permits.iter().any(|permit| permit.probe_id == probe_id),
+        _ => false,
+    }
 }
 
 impl<S: Store> BreakersService<S> {

@@ -185,6 +185,8 @@ impl KeysCaller {
         };
         let now_us = self.caller.world.time.now_us();
         self.oracle.borrow_mut().ending(&claim.key, claim.fence, now_us);
+        // Even the first answer may be that to a second copy.
+        claim.may_have_ended = true;
         for _ in 0..SENDS_MAX {
             let (node, sent) = (self.caller.any_node(), sent.clone());
             let (answer, span) = self
@@ -203,7 +205,7 @@ impl KeysCaller {
                     self.oracle.borrow_mut().fenced(key, fence, may_have_ended, span);
                     return;
                 }
-                Err(_) => claim.may_have_ended = true,
+                Err(_) => {}
             }
             self.caller.pause(200).await;
         }
@@ -226,6 +228,9 @@ impl KeysCaller {
         let told = Told { fence: claim.fence, outcome: outcome.into(), body };
         if concludes {
             self.oracle.borrow_mut().completing(&claim.key, told.clone());
+        } else {
+            // Even the first answer may be that to a second copy.
+            claim.may_have_ended = true;
         }
         let now_us = self.caller.world.time.now_us();
         self.oracle.borrow_mut().ending(&claim.key, claim.fence, now_us);
@@ -252,7 +257,7 @@ impl KeysCaller {
                 Err(reason) if reason == "COMPLETION_CONFLICT" => {
                     return oracle.conflict(key, &told);
                 }
-                Err(_) => claim.may_have_ended = !concludes,
+                Err(_) => {}
             }
             drop(oracle);
             self.caller.pause(200).await;

@@ -27,13 +27,13 @@ const LEASE: Duration = Duration::from_secs(1);
 /// How long a client does without a retry: it would use a quarter more than there is.
 const CONTENT_MS: u64 = 1_600;
 /// How long a client waits before it asks again.
-const ASK_AGAIN_MS: u64 = 300;
+const ASK_AGAIN_MS: u64 = 200;
 /// How long an answer is waited for: a node that vanished gives none.
 const ANSWER_WITHIN: Duration = Duration::from_millis(300);
 /// When measuring begins, when a third of the nodes vanishes, and when it ends.
 const WARM: Duration = Duration::from_secs(12);
-const VANISH: Duration = Duration::from_secs(52);
-const END: Duration = Duration::from_secs(58);
+const VANISH: Duration = Duration::from_secs(72);
+const END: Duration = Duration::from_secs(78);
 /// What is measured is measured in steps of this length.
 const STEP: Duration = Duration::from_millis(100);
 /// What counts as converged: this share of what may be granted, in thousandths, over a second.

@@ -189,26 +189,28 @@ async fn with_semel(world: &World, provider: &Rc<Provider>, seed: u64) -> io::Re
     Ok(())
 }
 
-/// Up to 16 retries in any second: the provider takes 80.
+/// Up to 20 retries in any second, spread over another: the provider takes 80.
 fn retry_policy() -> v1::RetryPolicy {
+    let second = Some(wire(Duration::from_secs(1)));
     v1::RetryPolicy {
-        floor_per_second: Some(16),
-        window: Some(wire(Duration::from_secs(1))),
+        floor_per_second: Some(20),
+        window: second,
         attempts_max: 100,
-        backoff_base: Some(wire(BASE)),
-        backoff_cap: Some(wire(BASE)),
+        backoff_base: second,
+        backoff_base_throttled: second,
+        backoff_cap: second,
         ..Default::default()
     }
 }
 
-/// It probes about every half second, and then lets traffic back within one.
+/// It probes about every 400 ms, and then lets traffic back within another half second.
 fn breaker_policy() -> v1::BreakerPolicy {
-    let half = Some(wire(Duration::from_millis(500)));
+    let cool_down = Some(wire(Duration::from_millis(400)));
     v1::BreakerPolicy {
-        cool_down: half,
-        cool_down_max: half,
+        cool_down,
+        cool_down_max: cool_down,
         probe_lease: Some(wire(Duration::from_secs(1))),
-        ramp_step: Some(wire(Duration::from_millis(200))),
+        ramp_step: Some(wire(Duration::from_millis(150))),
         ..Default::default()
     }
 }
