@@ -10,23 +10,12 @@ use bytes::Bytes;
 use super::ledger::{Ledger, Slot};
 use super::policy::{Backoff, Costs, DepositOn, Enforcement, FailMode, Policy, SetPolicy};
 use super::record::{Granted, Incarnation, Member, Record, Slice};
-use crate::codec::{CodecError, Reader, Writer};
+use crate::codec::{CodecError, DecodeError, Reader, Writer, decode_record};
 use crate::retry::BackoffStrategy;
 use crate::time::{Timestamp, micros};
 
 /// The version that is written.
 pub const VERSION: u8 = 1;
-
-/// Why a stored record can't be read. Nothing may be granted from such a budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// It was written by a newer node.
-    #[error("record version {0} is newer than this node, which reads up to {VERSION}: upgrade it")]
-    UnknownVersion(u8),
-    /// Its bytes make no record.
-    #[error("the record is damaged: {0}")]
-    Damaged(#[from] CodecError),
-}
 
 /// Writes a record.
 #[must_use]
@@ -54,17 +43,14 @@ pub fn encode(record: &Record) -> Bytes {
 ///
 /// [`DecodeError`]; never a panic, whatever the bytes.
 pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
-    let mut reader = Reader::new(bytes);
-    match reader.byte()? {
-        VERSION => {}
-        0 => return Err(CodecError::OutOfRange("version").into()),
-        version => return Err(DecodeError::UnknownVersion(version)),
-    }
-    let touched_at = take_time(&mut reader)?;
+    decode_record(bytes, VERSION, take_record)
+}
+
+fn take_record(reader: &mut Reader<'_>) -> Result<Record, CodecError> {
+    let touched_at = take_time(reader)?;
     let policy = reader.option(take_set_policy)?;
-    let slots = take_slots(&mut reader)?;
+    let slots = take_slots(reader)?;
     let members = reader.list(take_member)?;
-    reader.finish()?;
     Ok(Record { policy, ledger: Ledger::of_slots(slots), members, touched_at })
 }
 
