@@ -19,6 +19,38 @@ pub enum CodecError {
     OutOfRange(&'static str),
 }
 
+/// Why a stored record can't be read. Nothing may be decided on it: it fails closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// It was written by a newer node.
+    #[error("record version {0} is newer than this node can read: upgrade it")]
+    UnknownVersion(u8),
+    /// Its bytes make no record.
+    #[error("the record is damaged: {0}")]
+    Damaged(#[from] CodecError),
+}
+
+/// Reads a record that begins with its version, of which there is one.
+///
+/// # Errors
+///
+/// [`DecodeError`]; never a panic, whatever the bytes.
+pub fn decode_record<'a, R>(
+    bytes: &'a [u8],
+    version: u8,
+    take: impl FnOnce(&mut Reader<'a>) -> Result<R, CodecError>,
+) -> Result<R, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    match reader.byte()? {
+        0 => return Err(CodecError::OutOfRange("version").into()),
+        found if found > version => return Err(DecodeError::UnknownVersion(found)),
+        _ => {}
+    }
+    let record = take(&mut reader)?;
+    reader.finish()?;
+    Ok(record)
+}
+
 /// Writes an encoding.
 #[derive(Debug, Default)]
 pub struct Writer(BytesMut);

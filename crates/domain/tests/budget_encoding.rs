@@ -255,19 +255,22 @@ fn every_single_byte_changed_is_refused_or_canonical() {
 }
 
 #[test]
-fn slots_in_another_order_or_twice_are_refused() {
-    let bytes = encode(&Record {
-        ledger: Ledger::of_slots([1, 2].map(|number| Slot { number, ..Slot::default() })),
+fn a_slot_that_is_there_twice_or_beyond_all_numbers_is_refused() {
+    let slots = |numbers: [u64; 2]| Record {
+        ledger: Ledger::of_slots(numbers.map(|number| Slot { number, ..Slot::default() })),
         ..Record::default()
-    });
-    for numbers in [[2, 1], [1, 1], [2, 2]] {
-        let mut changed = bytes.to_vec();
-        // The version, when it was touched, no policy, and the number of slots come first.
-        for (at, number) in [14, 14 + 24].into_iter().zip(numbers) {
-            changed[at] = number;
-        }
-        let refused = DecodeError::Damaged(CodecError::OutOfRange("order of slots"));
-        assert_eq!(decode(&changed), Err(refused), "{numbers:?}");
+    };
+    let bytes = encode(&slots([1, 2]));
+    // The version, when it was touched, no policy, and the number of slots come first; then the first
+    // slot's number and amounts, and how far the second one is from it.
+    let mut twice = bytes.to_vec();
+    twice[14 + 3] = 0;
+    let mut beyond = bytes[..14].to_vec();
+    beyond.extend(encode(&slots([u64::MAX, 0]))[14 + 3..14 + 13].iter());
+    beyond.extend(&bytes[15..]);
+    for changed in [twice, beyond] {
+        let refused = DecodeError::Damaged(CodecError::OutOfRange("slot"));
+        assert_eq!(decode(&changed), Err(refused), "{changed:?}");
     }
 }
 

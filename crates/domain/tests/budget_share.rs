@@ -85,15 +85,15 @@ fn demand_is_asked_for_before_it_runs_dry() {
     let sync = node.begin(Handing::Surplus);
     assert_eq!(sync.want_milli, 0);
     node.finish(&nothing(None));
-    while node.balance() > 50_000 {
-        assert!(!node.is_due(), "there is enough for half a lease");
-        node.pass(2 * MS);
+    while node.balance() > 25_000 {
+        assert!(!node.is_due(), "there is enough until slices are settled");
+        node.pass(MS);
         node.charge(one()).expect("there is enough");
     }
     node.charge(one()).expect("there is enough");
-    assert!(node.is_due(), "49 tokens are gone within half a lease");
+    assert!(node.is_due(), "24 tokens are gone within a quarter of a lease");
     let sync = node.begin(Handing::Surplus);
-    assert!(sync.want_milli >= 100_000 - 49_000, "a lease's time of demand, less what is at hand");
+    assert!(sync.want_milli >= 100_000 - 24_000, "a lease's time of demand, less what is at hand");
 }
 
 #[test]

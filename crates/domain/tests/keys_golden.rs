@@ -7,10 +7,7 @@
 
 #![allow(clippy::expect_used, reason = "a file that can't be read should stop the test")]
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +18,9 @@ use semel_domain::keys::{
 };
 use semel_domain::response::{Body, Content, Response};
 use semel_domain::time::Timestamp;
+
+#[path = "support/golden.rs"]
+mod golden;
 
 const BLESS: &str = "SEMEL_BLESS=1 cargo test -p semel-domain --test keys_golden";
 
@@ -152,41 +152,5 @@ fn fingerprints(all: &[(&str, u8)]) -> Fingerprints {
 
 #[test]
 fn what_version_1_wrote_is_read_and_written_as_ever() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/keys-v1");
-    let records = records();
-    let mut known = BTreeSet::new();
-    for (name, record) in &records {
-        let path = folder.join(format!("{name}.hex"));
-        if !path.exists() {
-            bless(&path, record);
-        }
-        let bytes = read(&path);
-        assert_eq!(decode(&bytes).as_ref(), Ok(record), "{name} is read as something else");
-        assert_eq!(encode(record), bytes, "{name} is written otherwise: that needs a new version");
-        known.insert(path);
-    }
-    let there: BTreeSet<PathBuf> = fs::read_dir(&folder)
-        .expect("the golden folder")
-        .map(|entry| entry.expect("an entry of the golden folder").path())
-        .collect();
-    let strange: Vec<_> = there.difference(&known).collect();
-    assert!(strange.is_empty(), "no record of this test says what these mean: {strange:?}");
-}
-
-fn bless(path: &Path, record: &Record) {
-    assert!(
-        std::env::var_os("SEMEL_BLESS").is_some_and(|value| value == "1"),
-        "{} is missing. If its record is new, look at it well and write it with: {BLESS}",
-        path.display(),
-    );
-    let mut file = fs::File::create_new(path).expect("a new golden file");
-    let bytes = hex::encode(encode(record));
-    for line in bytes.as_bytes().chunks(64) {
-        file.write_all(line).and_then(|()| file.write_all(b"\n")).expect("written");
-    }
-}
-
-fn read(path: &Path) -> Vec<u8> {
-    let text = fs::read_to_string(path).expect("a golden file");
-    hex::decode(text.split_whitespace().collect::<String>()).expect("hexadecimal digits")
+    golden::check("keys-v1", BLESS, &records(), encode, decode);
 }

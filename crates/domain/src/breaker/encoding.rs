@@ -13,23 +13,12 @@ use bytes::Bytes;
 use super::policy::Policy;
 use super::record::{Force, ForceKind, NodeSeen, Permit, PolicySet, Record, State};
 use super::window::{Counts, ReporterId, Ring, Slot, Tracked, Window};
-use crate::codec::{CodecError, Reader, Writer};
+use crate::codec::{CodecError, DecodeError, Reader, Writer, decode_record};
 use crate::limits::{AUDIT_MAX, BREAKER_NODES_MAX, BREAKER_PROBES_MAX, BREAKER_REPORTERS_MAX};
 use crate::time::{Timestamp, micros};
 
 /// The version that is written.
 pub const VERSION: u8 = 1;
-
-/// Why a stored record can't be read. Nothing may be decided on such a breaker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// It was written by a newer node.
-    #[error("record version {0} is newer than this node, which reads up to {VERSION}: upgrade it")]
-    UnknownVersion(u8),
-    /// Its bytes make no record.
-    #[error("the record is damaged: {0}")]
-    Damaged(#[from] CodecError),
-}
 
 /// Writes a record.
 #[must_use]
@@ -62,15 +51,7 @@ pub fn encode(record: &Record) -> Bytes {
 ///
 /// [`DecodeError`]; never a panic, whatever the bytes.
 pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
-    let mut reader = Reader::new(bytes);
-    match reader.byte()? {
-        VERSION => {}
-        0 => return Err(CodecError::OutOfRange("version").into()),
-        version => return Err(DecodeError::UnknownVersion(version)),
-    }
-    let record = take_record(&mut reader)?;
-    reader.finish()?;
-    Ok(record)
+    decode_record(bytes, VERSION, take_record)
 }
 
 fn take_record(reader: &mut Reader<'_>) -> Result<Record, CodecError> {

@@ -41,8 +41,9 @@ pub mod record;
 pub mod view;
 pub mod window;
 
+pub use crate::codec::DecodeError;
 pub use command::{Absorb, Command, Outcomes, Override, Probe, ProbeResult, SetPolicy, Settle};
-pub use encoding::{DecodeError, decode, encode};
+pub use encoding::{decode, encode};
 pub use outcome::{
     AbsorbOutcome, AdvanceOutcome, Grant, Outcome, ProbeOutcome, SetPolicyOutcome, SettleOutcome,
 };

@@ -10,36 +10,28 @@ use bytes::Bytes;
 use super::ledger::{Ledger, Slot};
 use super::policy::{Backoff, Costs, DepositOn, Enforcement, FailMode, Policy, SetPolicy};
 use super::record::{Granted, Incarnation, Member, Record, Slice};
-use crate::codec::{CodecError, Reader, Writer};
+use crate::codec::{CodecError, DecodeError, Reader, Writer, decode_record};
 use crate::retry::BackoffStrategy;
 use crate::time::{Timestamp, micros};
 
 /// The version that is written.
 pub const VERSION: u8 = 1;
 
-/// Why a stored record can't be read. Nothing may be granted from such a budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// It was written by a newer node.
-    #[error("record version {0} is newer than this node, which reads up to {VERSION}: upgrade it")]
-    UnknownVersion(u8),
-    /// Its bytes make no record.
-    #[error("the record is damaged: {0}")]
-    Damaged(#[from] CodecError),
-}
-
 /// Writes a record.
 #[must_use]
 pub fn encode(record: &Record) -> Bytes {
     let slots = record.ledger.slots();
-    let mut writer = Writer::with_capacity(64 + 24 * slots.len() + 96 * record.members.len());
+    let mut writer = Writer::with_capacity(64 + 8 * slots.len() + 96 * record.members.len());
     writer.byte(VERSION);
     put_time(&mut writer, record.touched_at);
     writer.option(record.policy.as_ref(), put_set_policy);
+    let mut before = 0;
     writer.list(slots, |writer, slot| {
-        writer.u64(slot.number);
-        writer.u64(slot.deposited_milli);
-        writer.u64(slot.spent_milli);
+        // Slots lie close together, and a busy record has a hundred of them.
+        writer.varint(slot.number.saturating_sub(before));
+        writer.varint(slot.deposited_milli);
+        writer.varint(slot.spent_milli);
+        before = slot.number;
     });
     writer.list(record.members.iter(), put_member);
     writer.finish()
@@ -51,27 +43,33 @@ pub fn encode(record: &Record) -> Bytes {
 ///
 /// [`DecodeError`]; never a panic, whatever the bytes.
 pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
-    let mut reader = Reader::new(bytes);
-    match reader.byte()? {
-        VERSION => {}
-        0 => return Err(CodecError::OutOfRange("version").into()),
-        version => return Err(DecodeError::UnknownVersion(version)),
-    }
-    let touched_at = take_time(&mut reader)?;
+    decode_record(bytes, VERSION, take_record)
+}
+
+fn take_record(reader: &mut Reader<'_>) -> Result<Record, CodecError> {
+    let touched_at = take_time(reader)?;
     let policy = reader.option(take_set_policy)?;
-    let slots = reader.list(|reader| {
-        Ok(Slot {
-            number: reader.u64()?,
-            deposited_milli: reader.u64()?,
-            spent_milli: reader.u64()?,
-        })
-    })?;
-    if !slots.is_sorted_by(|a, b| a.number < b.number) {
-        return Err(CodecError::OutOfRange("order of slots").into());
-    }
+    let slots = take_slots(reader)?;
     let members = reader.list(take_member)?;
-    reader.finish()?;
     Ok(Record { policy, ledger: Ledger::of_slots(slots), members, touched_at })
+}
+
+fn take_slots(reader: &mut Reader<'_>) -> Result<Vec<Slot>, CodecError> {
+    let mut before = None;
+    reader.list(|reader| {
+        let distance = reader.varint()?;
+        let number = match before {
+            None => Some(distance),
+            Some(_) if distance == 0 => None,
+            Some(before) => distance.checked_add(before),
+        };
+        before = number;
+        Ok(Slot {
+            number: number.ok_or(CodecError::OutOfRange("slot"))?,
+            deposited_milli: reader.varint()?,
+            spent_milli: reader.varint()?,
+        })
+    })
 }
 
 fn put_set_policy(writer: &mut Writer, set: &SetPolicy) {

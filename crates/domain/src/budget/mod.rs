@@ -38,8 +38,9 @@ pub mod record;
 pub mod share;
 mod sync;
 
+pub use crate::codec::DecodeError;
 pub use command::{Command, ReplacePolicy, Settled, Spent, Sync};
-pub use encoding::{DecodeError, decode, encode};
+pub use encoding::{decode, encode};
 pub use ledger::{Amount, Ledger};
 pub use outcome::{Done, Outcome, SetPolicyOutcome, SyncOutcome};
 pub use policy::{

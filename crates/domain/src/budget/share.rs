@@ -354,9 +354,10 @@ impl Share {
         own.saturating_add(self.held_milli(now))
     }
 
-    /// Whether what is at hand would be gone within half a lease.
+    /// Whether what is at hand would be gone before the next slice could be settled: no sooner, so that
+    /// one sync does both.
     fn runs_low(&self, policy: &Policy, now: Timestamp) -> bool {
-        let soon = self.demand.within(policy.lease / 2);
+        let soon = self.demand.within(margin(policy));
         soon > 0 && now.since(self.used_at) < policy.lease && self.reach_milli(now) < soon
     }
 

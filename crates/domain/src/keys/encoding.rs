@@ -13,24 +13,13 @@ use super::record::{
     Answer, Attempt, AttemptEnd, Audit, AuditAction, Claimed, Conclusion, OnOwnerLost, OwnerId,
     Record, State,
 };
-use crate::codec::{CodecError, Reader, Writer};
+use crate::codec::{CodecError, DecodeError, Reader, Writer, decode_record};
 use crate::fingerprint::{Fingerprint, Fingerprints};
 use crate::response::{Body, Content, Response};
 use crate::time::{Timestamp, micros};
 
 /// The version that is written.
 pub const VERSION: u8 = 1;
-
-/// Why a stored record can't be read. Nothing may be decided on such a key: it fails closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// It was written by a newer node.
-    #[error("record version {0} is newer than this node, which reads up to {VERSION}: upgrade it")]
-    UnknownVersion(u8),
-    /// Its bytes make no record.
-    #[error("the record is damaged: {0}")]
-    Damaged(#[from] CodecError),
-}
 
 /// Writes a record.
 #[must_use]
@@ -47,15 +36,7 @@ pub fn encode(record: &Record) -> Bytes {
 ///
 /// [`DecodeError`]; never a panic, whatever the bytes.
 pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
-    let mut reader = Reader::new(bytes);
-    match reader.byte()? {
-        VERSION => {}
-        0 => return Err(CodecError::OutOfRange("version").into()),
-        version => return Err(DecodeError::UnknownVersion(version)),
-    }
-    let record = take_record(&mut reader)?;
-    reader.finish()?;
-    Ok(record)
+    decode_record(bytes, VERSION, take_record)
 }
 
 fn put_record(writer: &mut Writer, record: &Record) {

@@ -29,11 +29,12 @@ pub mod layout;
 pub mod outcome;
 pub mod record;
 
+pub use crate::codec::DecodeError;
 pub use command::{
     Claim, Command, Complete, Completed, Forget, Policy, Reconcile, Release, Renew, Replay,
     Resolution,
 };
-pub use encoding::{DecodeError, decode, encode};
+pub use encoding::{decode, encode};
 pub use outcome::{
     ClaimOutcome, CompleteOutcome, ForgetOutcome, Grant, GrantKind, InProgress, Outcome,
     ReconcileOutcome, ReleaseOutcome, RenewOutcome, ReplayOutcome,

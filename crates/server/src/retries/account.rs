@@ -26,6 +26,9 @@ const UNPRICED_MAX: usize = 1_000;
 /// bound within which a new one is in force on every node.
 const POLICY_KEPT: Duration = Duration::from_secs(5);
 
+/// Callers of one budget that may wait at once; more are answered from what is there.
+const WAITING_MAX: usize = 1_000;
+
 /// One budget, as this node has it.
 pub(crate) struct Account {
     pub(crate) downstream: Downstream,
@@ -144,6 +147,11 @@ impl State {
     pub(crate) fn knows_policy(&self, now: Timestamp) -> bool {
         let heard = self.policy_version.is_some() && now.since(self.heard_at) < POLICY_KEPT;
         heard || self.store_away
+    }
+
+    /// Whether one more caller may wait for the store.
+    pub(crate) const fn may_wait(&self) -> bool {
+        !self.store_away && self.waiting < WAITING_MAX
     }
 
     /// The store gives no answer: what is known has to do.

@@ -1,7 +1,6 @@
 //! One question, answered from memory. Only a budget that just ran dry, or that this node does not know
 //! yet, asks the store first, and not for long: a denial has to be quick to be of use.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,13 +17,7 @@ use super::reply;
 use super::roots::Place;
 use super::tokens::Granted;
 use crate::breakers::Gate;
-use crate::deadline::Deadline;
 use crate::refusal::Refusal;
-
-/// How long a question may wait for the store's answer.
-const STORE_WAIT: Duration = Duration::from_millis(250);
-/// Callers of one budget that may wait at once; more are answered from what is there.
-const WAITING_MAX: usize = 1_000;
 
 /// An answer, before it becomes a message.
 pub(super) struct Answer {
@@ -55,12 +48,6 @@ struct Asked<'a> {
 }
 
 impl Budgets {
-    /// Until when a call that came just now may wait for the store: never for most of its own time.
-    pub(super) fn patience(&self, deadline: Deadline) -> Timestamp {
-        let left = deadline.left(&*self.clock).unwrap_or(Duration::MAX);
-        self.now().after(STORE_WAIT.min(left / 2))
-    }
-
     /// Answers a question. `roll` is uniform, for the jitter. Waits for the store `until` then at most.
     pub(super) async fn acquire(
         &self,
@@ -70,24 +57,8 @@ impl Budgets {
         until: Timestamp,
     ) -> Result<v1::AcquireRetryTokenResponse, Refusal> {
         let account = self.account(&ask.downstream)?;
-        if let Some(answer) = self.attempt(&account, ask, gate, roll, false) {
-            return Ok(answer);
-        }
-        loop {
-            // Listen first, look second: a sync that ends in between is not missed.
-            let mut synced = pin!(account.synced.notified());
-            synced.as_mut().enable();
-            let left = until.since(self.now());
-            if let Some(answer) = self.attempt(&account, ask, gate, roll, left.is_zero()) {
-                return Ok(answer);
-            }
-            let _waiting = Waiting::enter(&account);
-            tokio::select! {
-                biased;
-                () = synced => {}
-                () = tokio::time::sleep(left) => {}
-            }
-        }
+        let attempt = |last| self.attempt(&account, ask, gate, roll, last);
+        Ok(self.answered(&account, until, attempt).await)
     }
 
     /// Answers from what is here. `None`: the store has to be asked first, unless this is the `last` try.
@@ -102,7 +73,7 @@ impl Budgets {
         let token = Token::of(&ask.downstream, &ask.request_id, ask.attempt);
         let now = self.now();
         let mut state = account.lock();
-        let may_wait = !last && !state.store_away && state.waiting < WAITING_MAX;
+        let may_wait = !last && state.may_wait();
         if !state.knows_policy(now) && may_wait {
             self.wake(account, &mut state, now);
             return None;
@@ -193,20 +164,4 @@ fn pay(
     }
     let price = Price { milli: plan.cost_milli, high, delay: plan.delay, admitted_per_mille };
     state.share.charge(&price, &policy, now).map(Some)
-}
-
-/// One caller that waits for the store's answer.
-pub(super) struct Waiting<'a>(&'a Account);
-
-impl<'a> Waiting<'a> {
-    pub(super) fn enter(account: &'a Account) -> Self {
-        account.lock().waiting += 1;
-        Self(account)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.lock().waiting -= 1;
-    }
 }

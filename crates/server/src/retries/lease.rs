@@ -2,7 +2,6 @@
 //! back, once.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
 
 use semel_domain::budget::{Charge, FailMode, Incarnation, Price, TOKEN_MILLI};
@@ -10,7 +9,6 @@ use semel_domain::time::Timestamp;
 use semel_proto::v1;
 
 use super::account::{Account, State};
-use super::acquire::Waiting;
 use super::budgets::Budgets;
 use super::parse::LeaseAsk;
 use super::{policy, reply};
@@ -56,20 +54,8 @@ impl Budgets {
         until: Timestamp,
     ) -> Result<v1::LeaseRetryTokensResponse, Refusal> {
         let account = self.account(&ask.downstream)?;
-        loop {
-            let mut synced = pin!(account.synced.notified());
-            synced.as_mut().enable();
-            let left = until.since(self.now());
-            if let Some(answer) = self.try_lease(&account, ask, gate, left.is_zero()) {
-                return Ok(answer);
-            }
-            let _waiting = Waiting::enter(&account);
-            tokio::select! {
-                biased;
-                () = synced => {}
-                () = tokio::time::sleep(left) => {}
-            }
-        }
+        let attempt = |last| self.try_lease(&account, ask, gate, last);
+        Ok(self.answered(&account, until, attempt).await)
     }
 
     fn try_lease(
@@ -81,7 +67,7 @@ impl Budgets {
     ) -> Option<v1::LeaseRetryTokensResponse> {
         let now = self.now();
         let mut state = account.lock();
-        let may_wait = !last && !state.store_away;
+        let may_wait = !last && state.may_wait();
         if !state.knows_policy(now) && may_wait {
             self.wake(account, &mut state, now);
             return None;

@@ -6,6 +6,7 @@
 //! - `account`: what this node has of one budget, behind one short lock
 //! - `budgets`: all accounts of the node, and what tokens and roots it remembers
 //! - `acquire`: one question, from memory; only a budget that just ran dry asks the store first
+//! - `waiting`: what a call does while the store is asked
 //! - `lease`: tokens that clients spend themselves
 //! - `transition`: a command as a step of the store
 //! - `keeper`: carries the syncs of all accounts to the store, in the background
@@ -30,6 +31,7 @@ mod roots;
 mod service;
 mod tokens;
 mod transition;
+mod waiting;
 
 pub(crate) use budgets::Budgets;
 pub(crate) use keeper::Keeper;
