@@ -49,7 +49,7 @@ fn ten_requests_at_a_ratio_of_six_tenths_never_buy_more_than_six_retries() {
     // Through the store, the same.
     let (mut node, mut desk) = known(policy);
     node.deposit(10);
-    node.pass(2 * SECOND);
+    node.hear_that_others_want();
     assert_eq!(sum(&node.sync(&mut desk).deposits), 6_000);
     assert_eq!(node.spend_all(), 0);
     assert_eq!(all_of(&mut desk, 7, node.store_now()), 6_000);
@@ -71,7 +71,7 @@ fn what_was_handed_over_counts_once_however_often_it_arrives() {
     for _ in 0..3 {
         desk.sync(report.clone(), NOW);
     }
-    desk.sync(sync(A, 2), NOW);
+    desk.sync(Sync { deposits: Vec::new(), ..wants(A, 2, 1) }, NOW);
     for _ in 0..3 {
         assert_eq!(desk.sync(report.clone(), NOW), SyncOutcome::Stale);
     }

@@ -40,7 +40,7 @@ fn high() -> Price {
 }
 
 fn nothing(more_at: Option<Timestamp>) -> SyncOutcome {
-    SyncOutcome::Done(Done { granted: None, more_at, repeated: false })
+    SyncOutcome::Done(Done { granted: None, more_at, others_want: false, repeated: false })
 }
 
 // When it asks, and for how much.
@@ -144,7 +144,7 @@ fn who_was_given_less_than_he_wanted_asks_again_soon() {
     let sync = node.begin(Handing::Surplus);
     assert_eq!(sync.want_milli, 5_000, "all that was missing");
     let more_at = Some(node.store_now().after(9 * SECOND));
-    let done = Done { granted: Some(granted(2_000)), more_at, repeated: false };
+    let done = Done { granted: Some(granted(2_000)), more_at, others_want: false, repeated: false };
     node.finish(&SyncOutcome::Done(done));
     assert_eq!(node.share.dry_until().since(node.now), SLOT);
     assert_eq!(node.spend_all(), 2);
@@ -194,6 +194,7 @@ fn a_slice_ends_here_before_it_ends_in_the_store() {
     let done = Done {
         granted: Some(Granted { granted_at: at, expires_at: at.after(LEASE), ..granted(9_000) }),
         more_at: None,
+        others_want: false,
         repeated: false,
     };
     node.pass(200 * MS);
@@ -258,15 +259,25 @@ fn the_reserve_is_for_the_high_and_a_recovering_breaker_admits_a_part() {
 // What it hands over.
 
 #[test]
-fn surplus_is_handed_over_after_two_seconds_and_no_longer_its_own() {
+fn what_nobody_else_wants_stays_where_it_was_deposited() {
+    let (mut node, mut desk) = known();
+    node.deposit(70);
+    for _ in 0..3 {
+        node.pass(2 * SECOND);
+        assert!(node.is_due(), "it hears how things stand");
+        assert_eq!(node.sync(&mut desk).deposits, []);
+    }
+    assert_eq!(node.spend_all(), 7);
+}
+
+#[test]
+fn surplus_is_handed_over_when_others_want_it_and_is_no_longer_its_own() {
     let (mut node, mut desk) = known();
     node.deposit(70);
     node.pass(SECOND);
     node.deposit(30);
-    node.pass(SECOND - MS);
-    assert_eq!(node.sync(&mut desk).deposits, [], "not yet");
-    assert_eq!(node.due_in(), Some(MS));
-    node.pass(MS);
+    node.pass(SECOND);
+    node.hear_that_others_want();
     let sync = node.sync(&mut desk);
     // By slots of the store's time, at which both clocks stood together; the newest first.
     let at = |age| slot_of(node.store_now().before(age));
@@ -278,16 +289,18 @@ fn surplus_is_handed_over_after_two_seconds_and_no_longer_its_own() {
 }
 
 #[test]
-fn two_seconds_of_demand_are_kept_back() {
+fn a_windows_demand_is_kept_back() {
     let (mut node, mut desk) = known();
-    node.deposit(1_000);
+    node.deposit(1_500);
     for _ in 0..20 {
         node.pass(100 * MS);
         node.charge(one()).expect("there is enough");
     }
+    node.hear_that_others_want();
     let sync = node.sync(&mut desk);
-    assert_eq!(sum(&sync.deposits), 100_000 - 20_000 - 2 * 10_000);
-    assert_eq!(node.spend_all(), 20);
+    // Ten a second by then, and half as much once the rate is closed again: 50 in a window of ten seconds.
+    assert_eq!(sum(&sync.deposits), 150_000 - 20_000 - 50_000);
+    assert_eq!(node.spend_all(), 50);
 }
 
 #[test]
@@ -305,15 +318,15 @@ fn who_never_heard_of_the_stores_time_hands_nothing_over() {
 #[test]
 fn a_clock_that_is_behind_makes_no_deposit_younger_than_it_is() {
     let (mut node, mut desk) = known();
+    desk.sync(wants(B, 1, 1_000_000), node.store_now());
     // The reply to the next sync takes a second: so much the store's clock may be ahead of what is known.
     node.deposit(100);
-    node.pass(2 * SECOND);
     let sync = node.begin(Handing::Nothing);
     let (at, outcome) = (node.store_now(), desk.sync(sync, node.store_now()));
     node.pass(SECOND);
     node.share.finish_sync(&outcome, at, node.now);
     let sync = node.begin(Handing::Surplus);
-    let deposited_at = slot_of(node.store_now().before(3 * SECOND));
+    let deposited_at = slot_of(node.store_now().before(SECOND));
     assert_eq!(sync.deposits, [Amount { slot: deposited_at - 10, milli: 10_000 }]);
 }
 
@@ -351,20 +364,22 @@ fn a_sync_that_was_given_up_is_forfeited_and_the_next_one_waits() {
     node.given(granted(5_000));
     node.deposit(80);
     node.pass(2 * SECOND);
+    node.hear_that_others_want();
     let given_up = node.begin(Handing::Surplus);
-    assert_eq!((sum(&given_up.deposits), given_up.seq), (8_000, 3));
+    assert_eq!((sum(&given_up.deposits), given_up.seq), (8_000, 4));
     node.share.abandon_sync(node.now);
     assert_eq!(node.balance(), 0, "it may have arrived");
     assert_eq!((node.charge(high()), node.due_in()), (None, Some(SLOT)));
     node.pass(SLOT);
     let next = node.begin(Handing::Surplus);
-    assert_eq!((next.seq, next.deposits.len(), next.settled.len()), (4, 0, 0));
+    assert_eq!((next.seq, next.deposits.len(), next.settled.len()), (5, 0, 0));
     assert!(next.want_milli > 0);
     // Too late: nobody awaits it any more.
     node.share.abandon_sync(node.now);
     node.finish(&SyncOutcome::Done(Done {
         granted: Some(granted(9_000)),
         more_at: None,
+        others_want: false,
         repeated: true,
     }));
     assert_eq!(node.balance(), 0);

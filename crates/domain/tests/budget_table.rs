@@ -64,11 +64,26 @@ fn served(node: Incarnation, seq: u64, granted: Granted) -> Member {
 }
 
 fn done(granted: Option<Granted>, more_at: Option<Timestamp>) -> Outcome {
-    Outcome::Sync(SyncOutcome::Done(Done { granted, more_at, repeated: false }))
+    Outcome::Sync(SyncOutcome::Done(Done { granted, more_at, others_want: false, repeated: false }))
+}
+
+/// The same, and others want something while there is nothing left.
+fn others_want(granted: Option<Granted>) -> Outcome {
+    Outcome::Sync(SyncOutcome::Done(Done {
+        granted,
+        more_at: None,
+        others_want: true,
+        repeated: false,
+    }))
 }
 
 fn repeated(granted: Option<Granted>) -> Outcome {
-    Outcome::Sync(SyncOutcome::Done(Done { granted, more_at: None, repeated: true }))
+    Outcome::Sync(SyncOutcome::Done(Done {
+        granted,
+        more_at: None,
+        others_want: false,
+        repeated: true,
+    }))
 }
 
 fn this_slot() -> u64 {
@@ -103,15 +118,29 @@ fn syncs_are_decided_in_order_of_precedence() {
         ("the same again",           Some(record(&[], vec![again()])),   Command::Sync(greedy(A, 5)), Change::Keep, repeated(Some(before))),
         ("the same, granted nothing", Some(record(&[], vec![holder()])), Command::Sync(greedy(A, 5)), Change::Keep, repeated(None)),
         ("no room for another node", Some(record(&[], crowd.clone())),   Command::Sync(greedy(A, 1)), Change::Keep, done(None, None)),
-        ("silent nodes make room",   Some(record(&[], silent)),          Command::Sync(sync(A, 1)),         put(record(&[], vec![synced(A, 1)])), done(None, None)),
-        ("no record",                None,                               Command::Sync(sync(A, 1)),         put(record(&[], vec![synced(A, 1)])), done(None, None)),
+        ("silent nodes make room",   Some(record(&[], silent)),          Command::Sync(wants(A, 1, 3_000)), put(record(&[], vec![served(A, 1, granted(3_000))])), done(Some(granted(3_000)), None)),
+        ("it only asks how things stand", Some(record(&[], vec![again()])), Command::Sync(sync(A, 6)),      Change::Keep, done(None, None)),
+        ("the same, of no record",   None,                               Command::Sync(sync(A, 1)),         Change::Keep, done(None, None)),
         ("no record, out of the floor", None,                            Command::Sync(wants(A, 1, 3_000)), put(record(&[], vec![served(A, 1, granted(3_000))])), done(Some(granted(3_000)), None)),
         ("a first number may be any", None,                              Command::Sync(wants(A, 77, 3_000)), put(record(&[], vec![served(A, 77, granted(3_000))])), done(Some(granted(3_000)), None)),
         ("all at once",              Some(record(&[(1_000, 500, 0)], vec![holder()])), Command::Sync(greedy(A, 6)),
             put(record(&[(1_000, 9_500, 0), (0, 0, 100)], vec![Member {
                 slices: vec![slice(4, 2_500, NOW.after(SECOND / 2)), slice(6, 2_000, NOW.after(LEASE))], ..served(A, 6, granted(2_000))
             }])), done(Some(granted(2_000)), None)),
-        ("an old answer is forgotten", Some(record(&[], vec![again()])), Command::Sync(sync(A, 6)),         put(record(&[], vec![Member { slices: holder().slices, ..synced(A, 6) }])), done(None, None)),
+    ]);
+}
+
+#[rustfmt::skip]
+#[test]
+fn a_node_hears_that_others_want_what_it_can_spare() {
+    let wanting = |node| Member { wants: true, ..member(node, 1) };
+    let poor = |members| Some(under(no_floor(), record(&[], members)));
+    let asks = || Command::Sync(sync(A, 2));
+    check([
+        ("another wants, and there is nothing", poor(vec![wanting(B)]), asks(), Change::Keep, others_want(None)),
+        ("another wants, but there is some", Some(record(&[], vec![wanting(B)])), asks(), Change::Keep, done(None, None)),
+        ("nobody wants",             poor(vec![member(B, 1)]),           asks(), Change::Keep, done(None, None)),
+        ("it alone wants",           poor(vec![wanting(A)]),             asks(), Change::Keep, done(None, None)),
     ]);
 }
 
@@ -194,7 +223,7 @@ fn what_is_granted_is_never_more_than_is_there_and_fairly_split() {
         row("a third of it",         shared(9_000, 2),                  9_000, 3_000, None),
         row("less than a third of it", shared(9_000, 2),                2_000, 2_000, None),
         row("more nodes than tokens: one whole", shared(9_000, 50),     9_000, 1_000, None),
-        row("more nodes than tokens: the rest", shared(700, 50),        9_000, 700, None),
+        ("more nodes than tokens: the rest", Some(shared(700, 50)), asks(9_000), gets(shared(700, 50), 700), others_want(Some(granted(700)))),
         row("who wants nothing does not count", under(no_floor(), record(&[(500, 9_000, 0)], vec![member(B, 1), member(C, 1)])), 9_000, 9_000, None),
         row("nobody is turned away for saturation", poor(&[(900, u64::MAX, 0)]), u64::MAX, u64::MAX, None),
     ]);

@@ -32,6 +32,12 @@ pub struct Slot {
     pub spent_milli: u64,
 }
 
+impl Slot {
+    const fn is_empty(&self) -> bool {
+        self.deposited_milli == 0 && self.spent_milli == 0
+    }
+}
+
 /// An amount of one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
@@ -169,6 +175,9 @@ impl Ledger {
         };
         slot.spent_milli -= amount.milli;
         self.spent_milli = self.spent_milli.saturating_sub(amount.milli);
+        if slot.is_empty() {
+            self.slots.remove(at);
+        }
         true
     }
 
@@ -184,6 +193,7 @@ impl Ledger {
                 self.deposited_milli = self.deposited_milli.saturating_sub(part);
             }
         }
+        self.slots.retain(|slot| !slot.is_empty());
         moved
     }
 

@@ -35,6 +35,8 @@ pub struct Done {
     pub granted: Option<Granted>,
     /// With less granted than was wanted: when something spent leaves the window, at the earliest.
     pub more_at: Option<Timestamp>,
+    /// Another node wants something, and there is nothing to lease: what this node can spare is needed.
+    pub others_want: bool,
     /// It had been carried out before.
     pub repeated: bool,
 }

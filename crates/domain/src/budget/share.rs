@@ -22,10 +22,9 @@ use super::policy::{Policy, TOKEN_MILLI};
 use super::record::{Incarnation, part};
 use crate::time::Timestamp;
 
-/// How often a budget in use hands its surplus over, and hears of a new policy.
-const HANDOVER_INTERVAL: Duration = Duration::from_secs(2);
-/// So much of recent demand is kept back from a handover, in seconds of it.
-const KEPT_S: u64 = 2;
+/// How often a budget in use hears how things stand: of a new policy, and whether others want what this
+/// node can spare.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 /// A budget that nobody used for so long no longer syncs.
 const IDLE_AFTER: Duration = Duration::from_secs(20);
 /// The least pause between two requests while the store has nothing to give.
@@ -48,7 +47,9 @@ pub struct Share {
     dry_until: Timestamp,
     /// The store had nothing even for calls of high criticality.
     dry_for_high: bool,
-    handed_over_at: Timestamp,
+    /// Others want what this node can spare.
+    others_want: bool,
+    synced_at: Timestamp,
     used_at: Timestamp,
 }
 
@@ -118,7 +119,8 @@ impl Share {
             demand: Demand { since: now, ..Demand::default() },
             dry_until: now,
             dry_for_high: false,
-            handed_over_at: now,
+            others_want: false,
+            synced_at: now,
             used_at: now,
         }
     }
@@ -263,9 +265,9 @@ impl Share {
         let first_at = self.store_epoch.is_none().then_some(self.dry_until);
         let settle_at = self.slices.iter().map(|held| held.expires_at.before(margin(policy))).min();
         let in_use = now.since(self.used_at) < IDLE_AFTER || self.ledger.deposited_milli() > 0;
-        let hand_over_at = in_use.then(|| self.handed_over_at.after(HANDOVER_INTERVAL));
+        let refresh_at = in_use.then(|| self.synced_at.after(REFRESH_INTERVAL));
         let first_at = first_at.filter(|_| in_use);
-        [first_at, ask_at, settle_at, hand_over_at].into_iter().flatten().min()
+        [first_at, ask_at, settle_at, refresh_at].into_iter().flatten().min()
     }
 
     /// Composes the next sync: settles what was spent, gives back what will not be needed, hands over
@@ -287,7 +289,7 @@ impl Share {
         let sync = Sync {
             node: self.node,
             seq: self.next_seq,
-            deposits: self.hand_over(handing, now),
+            deposits: self.hand_over(handing, policy),
             settled,
             want_milli,
             high,
@@ -302,9 +304,11 @@ impl Share {
     /// Takes the outcome of the sync under way. `store_now`: the store's time when it was decided.
     pub fn finish_sync(&mut self, outcome: &SyncOutcome, store_now: Timestamp, now: Timestamp) {
         let Some(under_way) = self.under_way.take() else { return };
+        self.synced_at = now;
         // It was decided before `now`: so the store's clock is at least this far ahead.
         self.store_epoch = Some(store_now.as_micros().saturating_sub(now.as_micros()));
         let SyncOutcome::Done(done) = outcome else { return };
+        self.others_want = done.others_want;
         let granted_milli = done.granted.map_or(0, |granted| granted.milli);
         if let Some(granted) = done.granted {
             self.slices.push(Held {
@@ -329,7 +333,7 @@ impl Share {
     pub fn abandon_sync(&mut self, now: Timestamp) {
         self.under_way = None;
         (self.dry_until, self.dry_for_high) = (now.after(DRY_PAUSE), true);
-        self.handed_over_at = now;
+        self.synced_at = now;
     }
 
     /// A use at `now`. When it counts: time only goes forward.
@@ -395,17 +399,15 @@ impl Share {
 
     /// Moves what is not likely to be needed here to the store, by slots of its time: of the earliest
     /// that they can have been.
-    fn hand_over(&mut self, handing: Handing, now: Timestamp) -> Vec<Amount> {
+    fn hand_over(&mut self, handing: Handing, policy: &Policy) -> Vec<Amount> {
         let kept = match handing {
             Handing::Nothing => return Vec::new(),
             Handing::All => 0,
-            Handing::Surplus if now.since(self.handed_over_at) < HANDOVER_INTERVAL => {
-                return Vec::new();
-            }
-            Handing::Surplus => self.demand.per_second_milli.saturating_mul(KEPT_S),
+            Handing::Surplus if !self.others_want => return Vec::new(),
+            // What this node would spend itself while it is good: nobody else has a better claim to it.
+            Handing::Surplus => self.demand.within(policy.span()),
         };
         let Some(epoch) = self.store_epoch else { return Vec::new() };
-        self.handed_over_at = now;
         let own = self.ledger.deposited_milli().saturating_sub(self.ledger.spent_milli());
         let moved = self.ledger.move_out(own.saturating_sub(kept));
         let in_store = |amount: Amount| {

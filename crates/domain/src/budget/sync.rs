@@ -4,7 +4,7 @@
 use super::command::{Settled, Sync};
 use super::ledger::{Amount, SLOT, slot_of, start_of};
 use super::outcome::{Done, SyncOutcome};
-use super::policy::Policy;
+use super::policy::{Policy, TOKEN_MILLI};
 use super::record::{Granted, Member, Record, Slice, part};
 use crate::limits::BUDGET_MEMBERS_MAX;
 use crate::time::Timestamp;
@@ -22,15 +22,22 @@ pub(super) fn decide(
             return (false, SyncOutcome::Stale);
         }
         if sync.seq == member.seq {
-            let done = Done { granted: member.granted, more_at: None, repeated: true };
+            let granted = member.granted;
+            let others_want = others_want(record, sync, policy);
+            let done = Done { granted, more_at: None, others_want, repeated: true };
             return (false, SyncOutcome::Done(done));
         }
+    }
+    let nothing = Done { granted: None, more_at: None, others_want: false, repeated: false };
+    if sync.deposits.is_empty() && sync.settled.is_empty() && sync.want_milli == 0 {
+        // It only asks how things stand, and would ask again.
+        let others_want = others_want(record, sync, policy);
+        return (false, SyncOutcome::Done(Done { others_want, ..nothing }));
     }
     let Some(at) = known.or_else(|| join(record, sync, now)) else {
         // So many nodes share this budget that one more can't be followed: it gets nothing, and what it
         // hands over is lost.
-        let done = Done { granted: None, more_at: None, repeated: false };
-        return (false, SyncOutcome::Done(done));
+        return (false, SyncOutcome::Done(nothing));
     };
     for amount in &sync.deposits {
         record.ledger.deposit(*amount);
@@ -47,7 +54,14 @@ pub(super) fn decide(
     let short = granted.map_or(0, |granted| granted.milli) < sync.want_milli;
     let more_at = record.ledger.first_spent().filter(|_| short);
     let more_at = more_at.map(|slot| start_of(slot.saturating_add(1)).after(policy.span()));
-    (true, SyncOutcome::Done(Done { granted, more_at, repeated: false }))
+    let others_want = others_want(record, sync, policy);
+    (true, SyncOutcome::Done(Done { granted, more_at, others_want, repeated: false }))
+}
+
+/// Whether other nodes want something while there is nothing to lease.
+fn others_want(record: &Record, sync: &Sync, policy: &Policy) -> bool {
+    let mut others = record.members.iter().filter(|member| member.node != sync.node);
+    others.any(|member| member.wants) && record.available_milli(policy, 1_000) < TOKEN_MILLI
 }
 
 /// Where the new member stands, if there is room for one.
@@ -129,7 +143,8 @@ pub(super) fn advance(record: &mut Record, policy: &Policy, now: Timestamp) {
             record.ledger.spend(Amount { slot: slot_of(slice.expires_at), milli });
         }
         member.slices.retain(|slice| slice.left_milli > 0);
-        member.wants &= now.since(member.touched_at) < policy.lease.saturating_mul(2);
+        member.wants &=
+            now.since(member.touched_at) < policy.lease.saturating_mul(2).max(WANT_KEPT);
     }
     // A late copy of a sync must still be recognised while the deposits that it brings would count.
     let silent = policy.span().saturating_add(policy.lease).saturating_add(SLOT);
@@ -140,5 +155,7 @@ pub(super) fn advance(record: &mut Record, policy: &Policy, now: Timestamp) {
     record.ledger.advance(now, policy.span());
 }
 
+/// A want is remembered for at least this long: a node whose want was not met asks again sooner.
+const WANT_KEPT: std::time::Duration = std::time::Duration::from_secs(2);
 /// A member is remembered for at least this long after its last sync.
 const MEMBER_KEPT: std::time::Duration = std::time::Duration::from_secs(30);

@@ -216,10 +216,18 @@ impl Node {
         sync
     }
 
+    /// The store says to the sync that is composed now that others want what this node can spare.
+    pub(crate) fn hear_that_others_want(&mut self) {
+        self.begin(Handing::Nothing);
+        let done = Done { granted: None, more_at: None, others_want: true, repeated: false };
+        self.finish(&SyncOutcome::Done(done));
+    }
+
     /// The store grants so much to the sync that is composed now.
     pub(crate) fn given(&mut self, granted: Granted) -> Sync {
         let sync = self.begin(Handing::Nothing);
-        let done = Done { granted: Some(granted), more_at: None, repeated: false };
+        let done =
+            Done { granted: Some(granted), more_at: None, others_want: false, repeated: false };
         self.finish(&SyncOutcome::Done(done));
         sync
     }
