@@ -65,6 +65,13 @@ impl CheckArgs {
         for (seed, record) in checked.broken.iter().take(SHOWN_MAX) {
             output.aside(|page| show(page, *seed, record))?;
         }
+        for (seed, record) in checked.broken.iter().skip(SHOWN_MAX) {
+            let first = record.violations.first();
+            let promise = first.map(|first| format!("{:?}: {}", first.promise, first.seen));
+            output.aside(|page| {
+                page.line(format_args!("seed {seed}: {}", promise.unwrap_or_default()))
+            })?;
+        }
         output.reply(&Report { checked, seconds: stopwatch.elapsed().as_secs_f64() })?;
         Ok(exit(kept))
     }
