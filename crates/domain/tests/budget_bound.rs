@@ -16,8 +16,8 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use semel_domain::Change;
 use semel_domain::budget::{
-    Charge, Command, Handing, Incarnation, Outcome, Policy, Price, Record, ReplacePolicy, Share,
-    Sync, SyncOutcome, decide,
+    Charge, Command, Deposit, Handing, Incarnation, Outcome, Policy, Price, Record, ReplacePolicy,
+    Share, Sync, SyncOutcome, decide,
 };
 use semel_domain::time::Timestamp;
 
@@ -99,7 +99,11 @@ impl World {
     fn deposit(&mut self, node: usize, requests: u64) {
         let milli = self.policy.deposit_milli(requests, requests);
         let now = self.local(node);
-        self.nodes[node].share.deposit(milli, 0, &self.policy, now);
+        self.nodes[node].share.deposit(
+            &Deposit { milli, spent_milli: 0, at: now },
+            &self.policy,
+            now,
+        );
         self.deposits.push((self.now_us, milli));
     }
 

@@ -155,6 +155,13 @@ fn a_budget_without_traffic_works_on_the_first_call_back() {
     assert!(node.charge(one()).is_some());
 }
 
+#[test]
+fn a_budget_that_carries_over_has_no_smaller_floor() {
+    let policy = Policy { carry_over: 60 * SECOND, ..Policy::default() };
+    // As many a second, whatever is carried over.
+    assert_eq!(policy.floor_milli(), 70 * 10_000);
+}
+
 // 5. A caller waits for a token while it sends nothing, so that no deposit ever comes.
 
 #[test]

@@ -64,7 +64,7 @@ fn what_was_not_met_is_asked_for_in_whole_tokens() {
     assert_eq!(node.charge(Price { milli: 1_800, ..one() }), None);
     assert!(node.is_due(), "it can't wait");
     let sync = node.begin(Handing::Surplus);
-    assert_eq!((sync.seq, sync.want_milli, sync.high), (2, 3_000, false));
+    assert_eq!((sync.seq, sync.want_milli, sync.high_milli), (2, 3_000, 0));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_store_that_is_dry_for_all_may_have_a_reserve_for_the_high() {
     assert_eq!(node.charge(high()), None);
     assert!(!node.share.is_dry(node.now) && node.is_due());
     let sync = node.begin(Handing::Surplus);
-    assert!(sync.want_milli > 0 && sync.high);
+    assert_eq!((sync.want_milli > 0, sync.high_milli), (true, 1_000));
     node.finish(&nothing(None));
     assert_eq!(node.charge(high()), None);
     assert!(node.share.is_dry(node.now), "not even for the high");

@@ -239,7 +239,7 @@ fn what_is_granted_is_never_more_than_is_there_and_fairly_split() {
 fn the_reserve_and_a_recovering_breaker_keep_their_parts_back() {
     let half = || Policy { reserve_per_mille: 500, ..no_floor() };
     let there = |policy: Policy, spent| under(policy, record(&[(500, 8_000, spent)], vec![]));
-    let ask = |high, admitted_per_mille, want_milli| Command::Sync(Sync { high, admitted_per_mille, ..wants(A, 1, want_milli) });
+    let ask = |high_milli, admitted_per_mille, want_milli| Command::Sync(Sync { high_milli, admitted_per_mille, ..wants(A, 1, want_milli) });
     let more_at = Some(start_of(ago(500 * MS) + 1).after(WINDOW));
     let row = |name, old: Record, command, granted: Option<Granted>| -> Row {
         let new = match granted {
@@ -252,16 +252,17 @@ fn the_reserve_and_a_recovering_breaker_keep_their_parts_back() {
     };
     let high_only = |milli| Some(Granted { high_only: true, ..granted(milli) });
     check([
-        row("the half that is not reserved", there(half(), 0),  ask(false, 1_000, 9_000), Some(granted(4_000))),
-        row("the reserve as well",   there(half(), 0),          ask(true, 1_000, 9_000),  high_only(8_000)),
-        row("what needs no reserve is for all", there(half(), 0), ask(true, 1_000, 4_000), Some(granted(4_000))),
-        row("all but the reserve is spent", there(half(), 4_000), ask(false, 1_000, 1_000), None),
-        row("of the reserve alone",  there(half(), 4_000),      ask(true, 1_000, 9_000),  high_only(4_000)),
-        row("a quarter is admitted", there(no_floor(), 0),      ask(false, 250, 9_000),   Some(granted(2_000))),
-        row("nothing is admitted",   there(no_floor(), 0),      ask(false, 0, 9_000),     None),
-        row("what was spent counts against the quarter", there(no_floor(), 1_500), ask(false, 250, 9_000), Some(granted(500))),
-        row("both",                  there(half(), 0),          ask(false, 250, 9_000),   Some(granted(1_000))),
-        row("all is reserved",       there(Policy { reserve_per_mille: 1_000, ..no_floor() }, 0), ask(false, 1_000, 9_000), None),
+        row("the half that is not reserved", there(half(), 0),  ask(0, 1_000, 9_000), Some(granted(4_000))),
+        row("the reserve is not touched while there is something else", there(half(), 0), ask(9_000, 1_000, 9_000), Some(granted(4_000))),
+        row("what needs no reserve is for all", there(half(), 0), ask(4_000, 1_000, 4_000), Some(granted(4_000))),
+        row("all but the reserve is spent", there(half(), 4_000), ask(0, 1_000, 1_000), None),
+        row("of the reserve alone",  there(half(), 4_000),      ask(9_000, 1_000, 9_000), high_only(4_000)),
+        row("of the reserve only what the high want", there(half(), 4_000), ask(1_000, 1_000, 9_000), high_only(1_000)),
+        row("a quarter is admitted", there(no_floor(), 0),      ask(0, 250, 9_000),   Some(granted(2_000))),
+        row("nothing is admitted",   there(no_floor(), 0),      ask(0, 0, 9_000),     None),
+        row("what was spent counts against the quarter", there(no_floor(), 1_500), ask(0, 250, 9_000), Some(granted(500))),
+        row("both",                  there(half(), 0),          ask(0, 250, 9_000),   Some(granted(1_000))),
+        row("all is reserved",       there(Policy { reserve_per_mille: 1_000, ..no_floor() }, 0), ask(0, 1_000, 9_000), None),
     ]);
 }
 

@@ -32,8 +32,8 @@ pub struct Sync {
     pub settled: Vec<Settled>,
     /// What it would like to have, in milli-tokens.
     pub want_milli: u64,
-    /// It wants it for calls of high criticality: the reserve is open to it.
-    pub high: bool,
+    /// What of that is for calls of high criticality: the reserve is open to it.
+    pub high_milli: u64,
     /// The share that a recovering breaker admits, in thousandths.
     pub admitted_per_mille: u32,
 }

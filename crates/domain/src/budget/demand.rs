@@ -15,8 +15,8 @@ pub(super) struct Demand {
     pub(super) since: Timestamp,
     /// What of it could not be paid.
     pub(super) unmet_milli: u64,
-    /// Some of that was for calls of high criticality.
-    pub(super) unmet_high: bool,
+    /// What of that was for calls of high criticality.
+    pub(super) unmet_high_milli: u64,
 }
 
 impl Demand {
@@ -27,7 +27,7 @@ impl Demand {
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
         self.per_second_milli = rate.max(self.per_second_milli / 2);
         (self.since_milli, self.since) = (0, now);
-        (self.unmet_milli, self.unmet_high) = (0, false);
+        (self.unmet_milli, self.unmet_high_milli) = (0, 0);
     }
 
     /// What is likely to be asked for in `stretch`.

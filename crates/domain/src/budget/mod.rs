@@ -47,7 +47,7 @@ pub use policy::{
     Backoff, Costs, DepositOn, Enforcement, FailMode, Policy, SetPolicy, TOKEN_MILLI,
 };
 pub use record::{Granted, Incarnation, Member, Record, Slice};
-pub use share::{Charge, Handing, Price, Share};
+pub use share::{Charge, Deposit, Handing, Price, Share};
 
 use crate::Change;
 use crate::time::Timestamp;

@@ -70,10 +70,10 @@ impl Policy {
         self.window.saturating_add(self.carry_over)
     }
 
-    /// The floor's part of a whole window, in milli-tokens.
+    /// The floor's part of as long as spendings count, in milli-tokens.
     #[must_use]
     pub fn floor_milli(&self) -> u64 {
-        u64::from(self.floor_per_second).saturating_mul(micros(self.window)) / 1_000
+        u64::from(self.floor_per_second).saturating_mul(micros(self.span())) / 1_000
     }
 
     /// What so many first attempts deposit, in milli-tokens.

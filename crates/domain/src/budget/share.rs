@@ -62,6 +62,17 @@ pub struct Charge {
     pub amount: Amount,
 }
 
+/// What a caller hands over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deposit {
+    /// What its first attempts deposit, in milli-tokens.
+    pub milli: u64,
+    /// What it spent of that itself, in milli-tokens.
+    pub spent_milli: u64,
+    /// When it came.
+    pub at: Timestamp,
+}
+
 /// What is to be paid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
@@ -92,6 +103,8 @@ struct Held {
     seq: u64,
     left_milli: u64,
     high_only: bool,
+    /// When what is left of it goes back: after three quarters of the time that it had when it came.
+    return_at: Timestamp,
     expires_at: Timestamp,
     /// What was spent and not yet told, by slots of the node's clock.
     spent: Vec<Amount>,
@@ -125,12 +138,14 @@ impl Share {
         }
     }
 
-    /// A caller deposits, and says what it spent of its own share meanwhile. In milli-tokens.
-    pub fn deposit(&mut self, milli: u64, spent_milli: u64, policy: &Policy, now: Timestamp) {
+    /// A caller deposited at `at`, and said what it had spent of its own share meanwhile. What was deposited
+    /// too long ago counts no more.
+    pub fn deposit(&mut self, deposit: &Deposit, policy: &Policy, now: Timestamp) {
         let now = self.use_at(now);
         self.ledger.advance(now, policy.span());
-        self.ledger.deposit(Amount { slot: slot_of(now), milli });
-        self.ledger.spend(Amount { slot: slot_of(now), milli: spent_milli });
+        let slot = slot_of(deposit.at);
+        self.ledger.deposit(Amount { slot, milli: deposit.milli });
+        self.ledger.spend(Amount { slot, milli: deposit.spent_milli });
     }
 
     /// Pays `price`, if there is enough in one place.
@@ -156,7 +171,9 @@ impl Share {
             return Some(Charge { slice: Some(held.seq), amount });
         }
         self.demand.unmet_milli = self.demand.unmet_milli.saturating_add(price.milli);
-        self.demand.unmet_high |= price.high;
+        if price.high {
+            self.demand.unmet_high_milli = self.demand.unmet_high_milli.saturating_add(price.milli);
+        }
         None
     }
 
@@ -233,7 +250,7 @@ impl Share {
     /// [`Share::dry_until`].
     #[must_use]
     pub fn is_dry(&self, now: Timestamp) -> bool {
-        now < self.dry_until && (self.dry_for_high || !self.demand.unmet_high)
+        now < self.dry_until && (self.dry_for_high || self.demand.unmet_high_milli == 0)
     }
 
     /// The budget is used, though nothing was asked yet: it syncs again.
@@ -263,7 +280,7 @@ impl Share {
         let ask_at = asks.then(|| if self.is_dry(now) { self.dry_until } else { now });
         // Until the store was heard, its policy is not known, and no deposit has a place in its time.
         let first_at = self.store_epoch.is_none().then_some(self.dry_until);
-        let settle_at = self.slices.iter().map(|held| held.expires_at.before(margin(policy))).min();
+        let settle_at = self.slices.iter().map(|held| held.return_at).min();
         let in_use = now.since(self.used_at) < IDLE_AFTER || self.ledger.deposited_milli() > 0;
         let refresh_at = in_use.then(|| self.synced_at.after(REFRESH_INTERVAL));
         let first_at = first_at.filter(|_| in_use);
@@ -280,11 +297,12 @@ impl Share {
         now: Timestamp,
     ) -> Sync {
         let closing = handing == Handing::All;
-        let (unmet_milli, high) = (self.demand.unmet_milli, self.demand.unmet_high);
+        let (unmet_milli, unmet_high_milli) =
+            (self.demand.unmet_milli, self.demand.unmet_high_milli);
         let asks = !closing && !self.is_dry(now);
         self.demand.close(now);
         self.ledger.advance(now, policy.span());
-        let settled = self.settle(policy, closing, now);
+        let settled = self.settle(closing, now);
         let want_milli = if asks { self.want(unmet_milli, policy, now) } else { 0 };
         let sync = Sync {
             node: self.node,
@@ -292,11 +310,11 @@ impl Share {
             deposits: self.hand_over(handing, policy),
             settled,
             want_milli,
-            high,
+            high_milli: unmet_high_milli.min(want_milli),
             admitted_per_mille,
         };
         self.next_seq += 1;
-        let (wanted_milli, high) = (sync.want_milli, sync.high);
+        let (wanted_milli, high) = (sync.want_milli, sync.high_milli > 0);
         self.under_way = Some(UnderWay { seq: sync.seq, sent_at: now, wanted_milli, high });
         sync
     }
@@ -311,11 +329,13 @@ impl Share {
         self.others_want = done.others_want;
         let granted_milli = done.granted.map_or(0, |granted| granted.milli);
         if let Some(granted) = done.granted {
+            let expires_at = under_way.sent_at.after(granted.expires_at.since(granted.granted_at));
             self.slices.push(Held {
                 seq: under_way.seq,
                 left_milli: granted.milli,
                 high_only: granted.high_only,
-                expires_at: under_way.sent_at.after(granted.expires_at.since(granted.granted_at)),
+                return_at: expires_at.before(expires_at.since(now) / 4),
+                expires_at,
                 spent: Vec::new(),
             });
         }
@@ -361,7 +381,7 @@ impl Share {
     /// Whether what is at hand would be gone before the next slice could be settled: no sooner, so that
     /// one sync does both.
     fn runs_low(&self, policy: &Policy, now: Timestamp) -> bool {
-        let soon = self.demand.within(margin(policy));
+        let soon = self.demand.within(policy.lease / 4);
         soon > 0 && now.since(self.used_at) < policy.lease && self.reach_milli(now) < soon
     }
 
@@ -378,10 +398,10 @@ impl Share {
     }
 
     /// The accounts of the slices. Those that end soon come back, with what is left of them.
-    fn settle(&mut self, policy: &Policy, closing: bool, now: Timestamp) -> Vec<Settled> {
+    fn settle(&mut self, closing: bool, now: Timestamp) -> Vec<Settled> {
         let mut settled = Vec::new();
         for held in &mut self.slices {
-            let ends = closing || held.expires_at <= now.after(margin(policy));
+            let ends = closing || held.return_at <= now;
             let returned_milli = if ends { std::mem::take(&mut held.left_milli) } else { 0 };
             let spent = std::mem::take(&mut held.spent).into_iter();
             let spent = spent.filter(|amount| amount.milli > 0).map(|amount| Spent {
@@ -416,11 +436,6 @@ impl Share {
         };
         moved.into_iter().map(in_store).collect()
     }
-}
-
-/// What comes back of a slice comes back so long before its end.
-fn margin(policy: &Policy) -> Duration {
-    policy.lease / 4
 }
 
 fn offset_us(at: Timestamp, now: Timestamp) -> i64 {

@@ -110,16 +110,20 @@ fn grant(
     let reserve =
         part(record.limit_milli(policy, sync.admitted_per_mille), policy.reserve_per_mille);
     let unreserved = available.saturating_sub(reserve);
-    let open = if sync.high { available } else { unreserved };
     let wanting = record.members.iter().filter(|member| member.wants).count().max(1);
-    let fair = open / u64::try_from(wanting).unwrap_or(u64::MAX);
     // With more members than tokens no share would buy anything: then the first to come gets one whole.
-    let milli = sync.want_milli.min(open).min(fair.max(policy.costs.highest()));
+    let fair = |open: u64| {
+        open.min((open / u64::try_from(wanting).unwrap_or(u64::MAX)).max(policy.costs.highest()))
+    };
+    let ordinary = sync.want_milli.min(fair(unreserved));
+    // The reserve is opened only for what is of high criticality, and only if nothing else is there.
+    let high_only = ordinary < sync.high_milli.min(policy.costs.highest());
+    let milli = if high_only { sync.high_milli.min(fair(available)) } else { ordinary };
     let member = record.members.get_mut(at)?;
     member.slices.retain(|slice| slice.left_milli > 0);
     member.granted = (milli > 0).then(|| Granted {
         milli,
-        high_only: milli > unreserved,
+        high_only,
         granted_at: now,
         expires_at: now.after(policy.lease),
     });

@@ -8,8 +8,9 @@ use std::time::Duration;
 use semel_domain::Change;
 use semel_domain::budget::ledger::{Slot, slot_of};
 use semel_domain::budget::{
-    Amount, Charge, Command, Done, Granted, Handing, Incarnation, Ledger, Member, Outcome, Policy,
-    Price, Record, ReplacePolicy, SetPolicyOutcome, Share, Slice, Sync, SyncOutcome, decide,
+    Amount, Charge, Command, Deposit, Done, Granted, Handing, Incarnation, Ledger, Member, Outcome,
+    Policy, Price, Record, ReplacePolicy, SetPolicyOutcome, Share, Slice, Sync, SyncOutcome,
+    decide,
 };
 use semel_domain::time::Timestamp;
 
@@ -53,7 +54,7 @@ pub(crate) fn sync(node: Incarnation, seq: u64) -> Sync {
         deposits: Vec::new(),
         settled: Vec::new(),
         want_milli: 0,
-        high: false,
+        high_milli: 0,
         admitted_per_mille: 1_000,
     }
 }
@@ -174,7 +175,8 @@ impl Node {
 
     pub(crate) fn deposit(&mut self, requests: u64) {
         let milli = self.policy.deposit_milli(requests, requests);
-        self.share.deposit(milli, 0, &self.policy, self.now);
+        let deposit = Deposit { milli, spent_milli: 0, at: self.now };
+        self.share.deposit(&deposit, &self.policy, self.now);
     }
 
     pub(crate) fn charge(&mut self, price: Price) -> Option<Charge> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_domain::budget::layout::record_key;
-use semel_domain::budget::{FailMode, Incarnation, Policy, Share};
+use semel_domain::budget::{Deposit, FailMode, Incarnation, Policy, Share};
 use semel_domain::downstream::Downstream;
 use semel_domain::retry::Denial;
 use semel_domain::time::Timestamp;
@@ -136,7 +136,8 @@ impl State {
     fn price(&mut self, report: Unpriced, now: Timestamp) {
         if self.policy_version.is_some() && self.knows_policy(now) {
             let milli = self.policy.deposit_milli(report.requests, report.successes);
-            self.share.deposit(milli, report.spent_milli, &self.policy, report.at);
+            let Unpriced { spent_milli, at, .. } = report;
+            self.share.deposit(&Deposit { milli, spent_milli, at }, &self.policy, now);
         } else if self.unpriced.len() < UNPRICED_MAX {
             self.share.wake(now);
             self.unpriced.push(report);
