@@ -23,10 +23,9 @@ impl Deadline {
             .get("grpc-timeout")
             .and_then(|value| value.to_str().ok())
             .and_then(parse_timeout);
-        Self(
-            timeout
-                .map(|timeout| clock.now_us().saturating_add(semel_domain::time::micros(timeout))),
-        )
+        Self(timeout.map(|timeout| {
+            clock.monotonic_us().saturating_add(semel_domain::time::micros(timeout))
+        }))
     }
 
     /// The deadline of work that has no call of its own.
@@ -56,7 +55,7 @@ impl Deadline {
 
     /// What is left; `None`: no end.
     pub(crate) fn left(self, clock: &dyn Clock) -> Option<Duration> {
-        self.0.map(|end_us| Duration::from_micros(end_us.saturating_sub(clock.now_us())))
+        self.0.map(|end_us| Duration::from_micros(end_us.saturating_sub(clock.monotonic_us())))
     }
 
     /// Notes in a reply's metadata what is left.

@@ -15,6 +15,9 @@ const SETTLE_FOR: Duration = Duration::from_secs(10);
 const SETTLE_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The longest such pause.
 const SETTLE_PAUSE_MAX: Duration = Duration::from_millis(250);
+/// A store that gives no answer for this long counts as out of reach: what it did is unknown then.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
 /// How long an unknown commit is settled for: until the deadline, or for a while if there is none.
 pub(crate) struct Patience<'a> {
     clock: &'a dyn Clock,
@@ -25,13 +28,13 @@ pub(crate) struct Patience<'a> {
 
 impl<'a> Patience<'a> {
     pub(crate) fn new(clock: &'a dyn Clock, deadline: Deadline) -> Self {
-        let until = Timestamp::from_micros(clock.now_us()).after(SETTLE_FOR);
+        let until = Timestamp::from_micros(clock.monotonic_us()).after(SETTLE_FOR);
         Self { clock, deadline, until, pause: SETTLE_PAUSE_MIN }
     }
 
     /// Pauses before the next try. False: there is no time for one.
     pub(crate) async fn pause(&mut self) -> bool {
-        let now = Timestamp::from_micros(self.clock.now_us());
+        let now = Timestamp::from_micros(self.clock.monotonic_us());
         let left = self.deadline.left(self.clock).unwrap_or_else(|| self.until.since(now));
         if left <= self.pause {
             return false;
@@ -40,6 +43,19 @@ impl<'a> Patience<'a> {
         self.pause = self.pause.saturating_mul(2).min(SETTLE_PAUSE_MAX);
         true
     }
+}
+
+/// The store's answers to a batch, or, if it gives none in time, that they are unknown.
+pub(crate) async fn answers<S: Store, T: Transition>(
+    store: &S,
+    batch: Vec<Update<T>>,
+) -> Vec<Result<T::Outcome, StoreError>> {
+    let items = batch.len();
+    let answers = tokio::time::timeout(ANSWER_MAX, store.update(batch)).await;
+    answers.unwrap_or_else(|_| {
+        let late = || StoreError::Unknown(format!("no answer within {ANSWER_MAX:?}"));
+        (0..items).map(|_| Err(late())).collect()
+    })
 }
 
 /// Carries one update out, and settles it.
@@ -51,7 +67,7 @@ pub(crate) async fn update<S: Store, T: Transition>(
 ) -> Result<T::Outcome, Refusal> {
     let mut patience = Patience::new(clock, deadline);
     loop {
-        let result = store.update(vec![update.clone()]).await.into_iter().next();
+        let result = answers(store, vec![update.clone()]).await.into_iter().next();
         match result.unwrap_or_else(|| Err(StoreError::Unknown("no result".into()))) {
             Err(StoreError::Unknown(_)) if patience.pause().await => {}
             Err(error) => return Err(refuse(&error)),

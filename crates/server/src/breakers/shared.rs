@@ -22,15 +22,12 @@ use crate::deadline::Deadline;
 use crate::options::BreakerOptions;
 use crate::refusal::{Reason, Refusal};
 use crate::reporters::Reporters;
-use crate::settle::{Patience, refuse};
+use crate::settle::{self, Patience, refuse};
 
 /// The parts of the map of views that are locked apart. Fixed, so that a run can be repeated.
 const SHARDS: usize = 64;
 /// Commands of one batch.
 const BATCH_MAX: usize = 512;
-
-/// A store that gives no answer for this long counts as out of reach: its answer is unknown then.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Where the hub announces that the store came into reach or went out of it: no record lies there.
 const REACH: &[u8] = b"reach";
@@ -288,11 +285,7 @@ impl<S: Store> Breakers<S> {
         let updates = commands
             .iter()
             .map(|(view, command)| update(view.record_key.clone(), Arc::clone(command)));
-        let update = tokio::time::timeout(ANSWER_MAX, self.store.update(updates.collect()));
-        let answers = update.await.unwrap_or_else(|_| {
-            let late = || StoreError::Unknown(format!("no answer within {ANSWER_MAX:?}"));
-            commands.iter().map(|_| Err(late())).collect()
-        });
+        let answers = settle::answers(&*self.store, updates.collect()).await;
         for ((view, command), answer) in commands.iter().zip(&answers) {
             self.hear(view, command, answer);
         }

@@ -1,6 +1,7 @@
 //! What this node has of one budget.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use semel_domain::budget::{Deposit, FailMode, Incarnation, Policy, Share};
 use semel_domain::downstream::Downstream;
 use semel_domain::retry::Denial;
 use semel_domain::time::Timestamp;
-use semel_proto::v1;
 use tokio::sync::Notify;
 
 use super::lease::Leases;
@@ -33,8 +33,9 @@ const WAITING_MAX: usize = 1_000;
 pub(crate) struct Account {
     pub(crate) downstream: Downstream,
     pub(crate) key: Bytes,
-    /// Tells callers that wait for the store that it answered, or did not.
+    /// Wakes callers that wait for the store when it answered, or did not.
     pub(crate) synced: Notify,
+    syncs: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -65,6 +66,15 @@ struct Unpriced {
     successes: u64,
     spent_milli: u64,
     at: Timestamp,
+}
+
+/// On what ground a budget is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The store is in reach.
+    Normal,
+    /// It is not, and this is what the policy says to that.
+    Degraded(FailMode),
 }
 
 /// When the keeper looks at an account again.
@@ -107,8 +117,20 @@ impl Account {
             key: record_key(&downstream),
             downstream,
             synced: Notify::new(),
+            syncs: AtomicU64::new(0),
             state: Mutex::new(state),
         }
+    }
+
+    /// The store answered a sync, or did not.
+    pub(crate) fn tell(&self) {
+        self.syncs.fetch_add(1, Ordering::Release);
+        self.synced.notify_waiters();
+    }
+
+    /// How often that was told.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Acquire)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -185,13 +207,8 @@ impl State {
     }
 
     /// On what ground it is decided at present.
-    pub(crate) fn mode(&self) -> v1::Mode {
-        match self.policy.fail_mode {
-            _ if !self.store_away => v1::Mode::Normal,
-            FailMode::LocalBounded => v1::Mode::LocalBounded,
-            FailMode::Deny => v1::Mode::Deny,
-            FailMode::Allow => v1::Mode::Allow,
-        }
+    pub(crate) fn mode(&self) -> Mode {
+        if self.store_away { Mode::Degraded(self.policy.fail_mode) } else { Mode::Normal }
     }
 }
 

@@ -28,9 +28,13 @@ pub(super) struct Answer {
 }
 
 /// What was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grant {
     pub(super) token: Token,
+    /// How long to wait, and how long it is good for after that.
     pub(super) delay: Duration,
+    pub(super) use_within: Duration,
+    /// How many retries the caller's part of the call tree is left.
     pub(super) root_retries_left: u32,
 }
 
@@ -38,7 +42,7 @@ pub(super) struct Grant {
 struct Asked<'a> {
     ask: &'a Ask,
     token: Token,
-    /// The token had been given and had come back.
+    /// The token had been given before, and came back or went out of time.
     again: bool,
     /// Its caller may wait for the store, if that may have more.
     may_wait: bool,
@@ -48,16 +52,16 @@ struct Asked<'a> {
 }
 
 impl Budgets {
-    /// Answers a question. `roll` is uniform, for the jitter. Waits for the store `until` then at most.
+    /// Answers a question. `gate` says how the breaker stands, `roll` is uniform, for the jitter. Waits for the store `until` then at most.
     pub(super) async fn acquire(
         &self,
         ask: &Ask,
-        gate: Gate,
+        gate: impl Fn() -> Gate,
         roll: u64,
         until: Timestamp,
     ) -> Result<v1::AcquireRetryTokenResponse, Refusal> {
         let account = self.account(&ask.downstream)?;
-        let attempt = |last| self.attempt(&account, ask, gate, roll, last);
+        let attempt = |last| self.attempt(&account, ask, gate(), roll, last);
         Ok(self.answered(&account, until, attempt).await)
     }
 
@@ -81,18 +85,15 @@ impl Budgets {
         let counted = ask.deposits.map(|report| state.report(&report, self.node, now));
         let deposits_counted = counted.unwrap_or_default();
         let given = self.tokens.get(&token);
-        let answer = if let Some(granted) = given.as_ref().filter(|given| !given.is_refunded()) {
-            let (delay, root_retries_left) = (granted.delay, granted.root_retries_left);
-            let verdict = Ok(Grant { token, delay, root_retries_left });
-            Answer { verdict, would_deny: None, deposits_counted, repeated: true }
+        let again = given.as_ref().filter(|given| !given.is_refunded());
+        let answer = if let Some(grant) = again.and_then(|given| given.again(token, now)) {
+            Answer { verdict: Ok(grant), would_deny: None, deposits_counted, repeated: true }
         } else {
             let asked = Asked { ask, token, again: given.is_some(), may_wait, gate, roll, now };
-            let (verdict, would_deny) = self.judge(&account.key, &mut state, &asked);
-            let dry = matches!(verdict, Err(Denial::BudgetExhausted));
-            if dry && may_wait && state.may_have_more(now) {
+            let Some((verdict, would_deny)) = self.judge(&account.key, &mut state, &asked) else {
                 self.nudge(account, &mut state, now);
                 return None;
-            }
+            };
             Answer { verdict, would_deny, deposits_counted, repeated: false }
         };
         let denial = answer.verdict.as_ref().err().or(answer.would_deny.as_ref());
@@ -102,12 +103,13 @@ impl Budgets {
     }
 
     /// Decides, charges and remembers. What a policy that only observes would have denied comes second.
+    /// `None`: the budget is spent, and the store may have more.
     fn judge(
         &self,
         key: &Bytes,
         state: &mut State,
         asked: &Asked<'_>,
-    ) -> (Result<Grant, Denial>, Option<Denial>) {
+    ) -> Option<(Result<Grant, Denial>, Option<Denial>)> {
         let Asked { ask, token, again, may_wait, gate, roll, now } = *asked;
         let place = ask.root.as_ref().map(|root| {
             let place = self.roots.enter(&ask.downstream.tenant, &root.id);
@@ -130,9 +132,11 @@ impl Budgets {
             Verdict::Granted(plan, charge) => (plan, charge, None),
             Verdict::Denied(denial) => {
                 let dry = denial == Denial::BudgetExhausted;
-                let asks_first = dry && may_wait && state.may_have_more(now);
-                if asks_first || policy.enforcement == Enforcement::Enforce {
-                    return (Err(denial), None);
+                if dry && may_wait && state.may_have_more(now) {
+                    return None;
+                }
+                if policy.enforcement == Enforcement::Enforce {
+                    return Some((Err(denial), None));
                 }
                 (plan(&question, &policy, roll), None, Some(denial))
             }
@@ -142,9 +146,11 @@ impl Budgets {
         if let Some((place, _)) = place {
             Place::keep(place);
         }
-        let granted = Granted::new(key.clone(), plan.delay, root_retries_left, charge);
+        let (delay, use_within) = (plan.delay, policy.lease);
+        let grant = Grant { token, delay, use_within, root_retries_left };
+        let granted = Granted::new(key.clone(), &grant, charge, now);
         self.tokens.keep(token, if again { granted.for_good() } else { granted });
-        (Ok(Grant { token, delay: plan.delay, root_retries_left }), would_deny)
+        Some((Ok(grant), would_deny))
     }
 }
 

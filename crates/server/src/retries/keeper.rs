@@ -19,6 +19,7 @@ use super::account::{Account, Schedule};
 use super::budgets::Budgets;
 use super::transition::{BudgetTransition, Decided};
 use crate::breakers::Breakers;
+use crate::settle;
 
 /// Syncs in one batch.
 const BATCH_MAX: usize = 256;
@@ -149,7 +150,11 @@ impl<S: Store> Keeper<S> {
             return;
         }
         match state.share.sync_at(&state.policy, now) {
-            None => state.schedule = Schedule::Idle,
+            None => {
+                state.schedule = Schedule::Idle;
+                // Nobody would find out that it is back: the next use asks it first.
+                state.store_away = false;
+            }
             Some(due) if due > now => {
                 // An account that was nudged is in the agenda already, for a time that has passed its
                 // use: then this entry finds nothing to do.
@@ -182,7 +187,7 @@ impl<S: Store> Keeper<S> {
     async fn carry(&self, jobs: Vec<Job>) -> Vec<(Job, Answer)> {
         let updates =
             jobs.iter().map(|job| job.transition.clone().into_update(job.account.key.clone()));
-        let results = self.store.update(updates.collect()).await;
+        let results = settle::answers(&*self.store, updates.collect()).await;
         jobs.into_iter().zip(results).collect()
     }
 
@@ -195,11 +200,12 @@ impl<S: Store> Keeper<S> {
                 // What was not removed is found again when it is next used, and forgotten.
                 continue;
             }
-            match self.settle(job, answer, now) {
+            let again = self.settle(job, answer, now);
+            account.tell();
+            match again {
                 Some((again_at, job)) => agenda.at(again_at, Due::Send(job)),
-                None => self.look(Arc::clone(&account), agenda, now),
+                None => self.look(account, agenda, now),
             }
-            account.synced.notify_waiters();
         }
     }
 

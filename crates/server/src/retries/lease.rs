@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_domain::budget::{Charge, FailMode, Incarnation, Price, TOKEN_MILLI};
 use semel_domain::time::Timestamp;
@@ -11,21 +12,27 @@ use semel_proto::v1;
 use super::account::{Account, State};
 use super::budgets::Budgets;
 use super::parse::LeaseAsk;
-use super::{policy, reply};
+use super::reply;
 use crate::breakers::Gate;
 use crate::refusal::Refusal;
-use crate::wire::wire_duration;
 
 /// Clients that lease tokens of one budget from one node at once.
 const LESSEES_MAX: usize = 10_000;
 /// Leases of one client that can still come back.
 const LEASES_KEPT: usize = 4;
 /// A client that was silent for so long after its lease ended is forgotten.
-const KEPT_AFTER_END: std::time::Duration = std::time::Duration::from_secs(60);
+const KEPT_AFTER_END: Duration = Duration::from_secs(60);
+
+/// The least time between two searches for silent clients: a search looks at all of them.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The clients that lease tokens of one budget.
 #[derive(Default)]
-pub(crate) struct Leases(BTreeMap<Incarnation, Lessee>);
+pub(crate) struct Leases {
+    known: BTreeMap<Incarnation, Lessee>,
+    /// When those that have been silent for long were last looked for.
+    searched_at: Timestamp,
+}
 
 #[derive(Default)]
 struct Lessee {
@@ -38,11 +45,11 @@ struct Lessee {
 
 /// Tokens in a client's hands.
 #[derive(Clone, Default)]
-struct Lease {
-    id: u64,
-    tokens: u32,
+pub(super) struct Lease {
+    pub(super) id: u64,
+    pub(super) tokens: u32,
+    pub(super) expires_at: Timestamp,
     charges: Vec<Charge>,
-    expires_at: Timestamp,
 }
 
 impl Budgets {
@@ -50,11 +57,11 @@ impl Budgets {
     pub(super) async fn lease(
         &self,
         ask: &LeaseAsk,
-        gate: Gate,
+        gate: impl Fn() -> Gate,
         until: Timestamp,
     ) -> Result<v1::LeaseRetryTokensResponse, Refusal> {
         let account = self.account(&ask.downstream)?;
-        let attempt = |last| self.try_lease(&account, ask, gate, last);
+        let attempt = |last| self.try_lease(&account, ask, gate(), last);
         Ok(self.answered(&account, until, attempt).await)
     }
 
@@ -78,18 +85,8 @@ impl Budgets {
             return None;
         };
         self.nudge(account, &mut state, now);
-        let retry_after = reply::more_in(&state, now).filter(|_| lease.tokens < ask.want);
-        Some(v1::LeaseRetryTokensResponse {
-            lease: lease.id,
-            granted: lease.tokens,
-            expires_in: Some(wire_duration(lease.expires_at.since(now))),
-            policy_version: state.policy_version.unwrap_or_default(),
-            policy: Some(policy::reply(&state.policy)),
-            node: reply::id(self.node),
-            mode: state.mode().into(),
-            deposits_counted: counted.unwrap_or_default(),
-            retry_after: retry_after.map(wire_duration),
-        })
+        let counted = counted.unwrap_or_default();
+        Some(reply::leased(&lease, lease.tokens < ask.want, counted, &state, self.node, now))
     }
 }
 
@@ -102,16 +99,18 @@ impl State {
         may_wait: bool,
         now: Timestamp,
     ) -> Option<Lease> {
-        let (full, known) = (self.leases.is_full(now), self.leases.0.get(&ask.lessee));
-        match known {
+        let is_known = self.leases.known.contains_key(&ask.lessee);
+        if !is_known && self.leases.is_full(now) {
+            return Some(Lease::default());
+        }
+        match self.leases.known.get(&ask.lessee) {
             // The reply was lost: the same tokens, charged once.
             Some(lessee) if ask.seq == lessee.seq => return Some(lessee.granted.clone()),
             // A late copy of an old request: what it would get, nobody would spend.
             Some(lessee) if ask.seq < lessee.seq => return Some(Lease::default()),
-            None if full => return Some(Lease::default()),
             _ => {}
         }
-        let lessee = self.leases.0.entry(ask.lessee).or_default();
+        let lessee = self.leases.known.entry(ask.lessee).or_default();
         let returned = ask.returned.and_then(|returned| lessee.take_back(returned));
         for charge in returned.into_iter().flatten() {
             self.share.refund(&charge);
@@ -121,7 +120,7 @@ impl State {
             return None;
         }
         self.tally.granted += u64::from(lease.tokens);
-        let lessee = self.leases.0.entry(ask.lessee).or_default();
+        let lessee = self.leases.known.entry(ask.lessee).or_default();
         (lessee.seq, lessee.granted) = (ask.seq, lease.clone());
         if lease.tokens > 0 {
             lessee.leases.push(lease.clone());
@@ -158,10 +157,12 @@ impl State {
 impl Leases {
     /// Whether one more client can't be followed. Forgets those that have been silent for long.
     fn is_full(&mut self, now: Timestamp) -> bool {
-        if self.0.len() >= LESSEES_MAX {
-            self.0.retain(|_, lessee| now.since(lessee.granted.expires_at) < KEPT_AFTER_END);
+        let full = self.known.len() >= LESSEES_MAX;
+        if full && now.since(self.searched_at) >= SEARCH_INTERVAL {
+            self.searched_at = now;
+            self.known.retain(|_, lessee| now.since(lessee.granted.expires_at) < KEPT_AFTER_END);
         }
-        self.0.len() >= LESSEES_MAX
+        self.known.len() >= LESSEES_MAX
     }
 }
 
@@ -220,14 +221,14 @@ mod tests {
     fn clients_that_were_silent_for_long_make_room_for_others() {
         let mut leases = Leases::default();
         for number in 0..LESSEES_MAX as u128 {
-            leases.0.insert(Incarnation(number.to_be_bytes()), Lessee::default());
+            leases.known.insert(Incarnation(number.to_be_bytes()), Lessee::default());
         }
         let mut busy = Lessee::default();
         let end = Timestamp::default().after(KEPT_AFTER_END);
         busy.granted.expires_at = end;
-        leases.0.insert(Incarnation([9; 16]), busy);
+        leases.known.insert(Incarnation([9; 16]), busy);
         assert!(leases.is_full(Timestamp::default()));
         assert!(!leases.is_full(end));
-        assert_eq!(leases.0.len(), 1, "the one whose lease only just ended is still followed");
+        assert_eq!(leases.known.len(), 1, "the one whose lease only just ended is still followed");
     }
 }

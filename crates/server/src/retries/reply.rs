@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_domain::budget::{Incarnation, Record};
+use semel_domain::budget::{FailMode, Incarnation, Record};
 use semel_domain::downstream::Downstream;
 use semel_domain::retry::Denial;
 use semel_domain::time::Timestamp;
 use semel_proto::v1;
 
-use super::account::State;
+use super::account::{Mode, State};
 use super::acquire::Answer;
+use super::lease::Lease;
+use super::policy;
 use crate::breakers::Gate;
 use crate::wire::{wire_duration, wire_time};
 
@@ -27,7 +29,7 @@ pub(super) fn acquired(
         balance_milli: state.share.balance_milli(&policy, gate.admitted_per_mille, now),
         policy_version: state.policy_version.unwrap_or_default(),
         node: id(node),
-        mode: state.mode().into(),
+        mode: mode(state.mode()).into(),
         repeated: answer.repeated,
         would_deny: answer.would_deny.map_or(0, |denial| verdict(denial).into()),
         deposits_counted: answer.deposits_counted,
@@ -39,7 +41,7 @@ pub(super) fn acquired(
             reply.set_verdict(v1::RetryVerdict::Granted);
             reply.token = Bytes::copy_from_slice(&grant.token.0);
             reply.delay = Some(wire_duration(grant.delay));
-            reply.use_within = Some(wire_duration(policy.lease));
+            reply.use_within = Some(wire_duration(grant.use_within));
             reply.root_retries_left = grant.root_retries_left;
         }
         Err(denial) => {
@@ -55,8 +57,40 @@ pub(super) fn acquired(
     reply
 }
 
+/// The answer to a client that leases tokens. `short`: it wanted more.
+pub(super) fn leased(
+    lease: &Lease,
+    short: bool,
+    deposits_counted: bool,
+    state: &State,
+    node: Incarnation,
+    now: Timestamp,
+) -> v1::LeaseRetryTokensResponse {
+    let retry_after = more_in(state, now).filter(|_| short);
+    v1::LeaseRetryTokensResponse {
+        lease: lease.id,
+        granted: lease.tokens,
+        expires_in: Some(wire_duration(lease.expires_at.since(now))),
+        policy_version: state.policy_version.unwrap_or_default(),
+        policy: Some(policy::reply(&state.policy)),
+        node: id(node),
+        mode: mode(state.mode()).into(),
+        deposits_counted,
+        retry_after: retry_after.map(wire_duration),
+    }
+}
+
+const fn mode(mode: Mode) -> v1::Mode {
+    match mode {
+        Mode::Normal => v1::Mode::Normal,
+        Mode::Degraded(FailMode::LocalBounded) => v1::Mode::LocalBounded,
+        Mode::Degraded(FailMode::Deny) => v1::Mode::Deny,
+        Mode::Degraded(FailMode::Allow) => v1::Mode::Allow,
+    }
+}
+
 /// When a spent budget may have more, if that is known.
-pub(super) fn more_in(state: &State, now: Timestamp) -> Option<Duration> {
+fn more_in(state: &State, now: Timestamp) -> Option<Duration> {
     let left = state.share.dry_until().since(now);
     (!left.is_zero() && !state.store_away).then_some(left)
 }
@@ -120,7 +154,7 @@ pub(super) fn node_view(
         granted: state.tally.granted,
         requests: state.tally.requests,
         denials: state.tally.denied.iter().map(denial).collect(),
-        mode: state.mode().into(),
+        mode: mode(state.mode()).into(),
     }
 }
 

@@ -42,8 +42,8 @@ impl<S: Store> RetriesService<S> {
         until: Timestamp,
     ) -> Result<v1::AcquireRetryTokenResponse, Refusal> {
         let ask = parse::ask(request)?;
-        let gate = self.breakers.gate(&ask.downstream);
-        if ask.breaker_generation > gate.generation {
+        let gate = || self.breakers.gate(&ask.downstream);
+        if ask.breaker_generation > gate().generation {
             self.breakers.look(&ask.downstream);
         }
         self.budgets.acquire(&ask, gate, self.jitter.roll(), until).await
@@ -75,7 +75,7 @@ impl<S: Store> RetriesService<S> {
         until: Timestamp,
     ) -> Result<v1::LeaseRetryTokensResponse, Refusal> {
         let ask = parse::lease(request)?;
-        let gate = self.breakers.gate(&ask.downstream);
+        let gate = || self.breakers.gate(&ask.downstream);
         self.budgets.lease(&ask, gate, until).await
     }
 

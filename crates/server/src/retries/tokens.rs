@@ -9,12 +9,18 @@ use bytes::Bytes;
 use quick_cache::sync::Cache;
 use semel_domain::budget::Charge;
 use semel_domain::retry::Token;
+use semel_domain::time::Timestamp;
+
+use super::acquire::Grant;
 
 /// A token that was granted.
 #[derive(Debug)]
 pub(crate) struct Granted {
-    /// How long its caller was told to wait.
+    /// When it was granted.
+    pub(crate) at: Timestamp,
+    /// How long its caller was told to wait, and how long it is good for after that.
     pub(crate) delay: Duration,
+    pub(crate) use_within: Duration,
     /// How many retries its caller's part of the call tree was left.
     pub(crate) root_retries_left: u32,
     /// What was charged; `None`: it was not.
@@ -26,18 +32,29 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
-    pub(crate) const fn new(
+    pub(super) const fn new(
         of: Bytes,
-        delay: Duration,
-        root_retries_left: u32,
+        grant: &Grant,
         charge: Option<Charge>,
+        at: Timestamp,
     ) -> Self {
+        let Grant { delay, use_within, root_retries_left, .. } = *grant;
         let refunded = AtomicBool::new(false);
-        Self { of, delay, root_retries_left, charge, refunded, for_good: false }
+        Self { at, delay, use_within, root_retries_left, charge, of, refunded, for_good: false }
     }
 
-    /// The token had come back, and was asked for again: it is not taken back another time, since a late
-    /// copy of the first refund looks just the same.
+    /// The grant as it stands at `now`, for whoever asks again. `None`: its time is over.
+    pub(super) fn again(&self, token: Token, now: Timestamp) -> Option<Grant> {
+        let passed = now.since(self.at);
+        let use_within = self.delay.saturating_add(self.use_within).checked_sub(passed)?;
+        let delay = self.delay.saturating_sub(passed);
+        let use_within = use_within.saturating_sub(delay);
+        let root_retries_left = self.root_retries_left;
+        (!use_within.is_zero()).then_some(Grant { token, delay, use_within, root_retries_left })
+    }
+
+    /// The token had been given before, and came back or went out of time: it is not taken back another
+    /// time, since a late copy of the first refund looks just the same.
     pub(crate) fn for_good(self) -> Self {
         Self { for_good: true, ..self }
     }
@@ -79,8 +96,27 @@ impl Tokens {
 mod tests {
     use super::*;
 
+    const TOKEN: Token = Token([7; 16]);
+    const START: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    #[test]
+    fn a_token_that_is_asked_for_again_is_good_for_no_longer_than_it_was() {
+        let at = |ms| {
+            let now = START.after(Duration::from_millis(ms));
+            let again = granted().again(TOKEN, now)?;
+            Some((again.delay.as_millis(), again.use_within.as_millis()))
+        };
+        assert_eq!(at(0), Some((1_000, 1_000)));
+        assert_eq!(at(400), Some((600, 1_000)));
+        assert_eq!(at(1_000), Some((0, 1_000)));
+        assert_eq!(at(1_999), Some((0, 1)));
+        assert_eq!((at(2_000), at(60_000)), (None, None));
+    }
+
     fn granted() -> Granted {
-        Granted::new(Bytes::from_static(b"budget"), Duration::ZERO, 3, None)
+        let second = Duration::from_secs(1);
+        let grant = Grant { token: TOKEN, delay: second, use_within: second, root_retries_left: 3 };
+        Granted::new(Bytes::from_static(b"budget"), &grant, None, START)
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::deadline::Deadline;
 
 /// How long a question may wait for the store's answer.
 const STORE_WAIT: Duration = Duration::from_millis(250);
+
 impl Budgets {
     /// Until when a call that came just now may wait for the store: never for most of its own time.
     pub(super) fn patience(&self, deadline: Deadline) -> Timestamp {
@@ -26,8 +27,8 @@ impl Budgets {
         until: Timestamp,
         attempt: impl Fn(bool) -> Option<T>,
     ) -> T {
-        let mut last = false;
-        if let Some(answer) = attempt(last) {
+        let mut heard = account.syncs();
+        if let Some(answer) = attempt(false) {
             return answer;
         }
         loop {
@@ -35,9 +36,12 @@ impl Budgets {
             let mut synced = pin!(account.synced.notified());
             synced.as_mut().enable();
             let left = until.since(self.now());
-            last = last || left.is_zero();
-            if let Some(answer) = attempt(last) {
-                return answer;
+            // Without news, another try would find the same, and count as more demand.
+            if account.syncs() != heard || left.is_zero() {
+                heard = account.syncs();
+                if let Some(answer) = attempt(left.is_zero()) {
+                    return answer;
+                }
             }
             let _waiting = Waiting::enter(account);
             tokio::select! {

@@ -103,6 +103,24 @@ async fn a_store_that_hangs_holds_a_caller_up() {
     assert!(took.as_millis() < 1_000, "{took:?}");
 }
 
+#[tokio::test]
+async fn a_store_that_hangs_is_taken_for_one_that_answers() {
+    let node = TestNode::under(bare()).await;
+    let _held = node.store.hold_back_next();
+    let degraded = async {
+        for number in 0.. {
+            // Each waits for the store, so that this takes no more turns than it must.
+            let reply = node.ask(ask(&format!("r-{number}"))).await;
+            if reply.mode() == Mode::LocalBounded {
+                return;
+            }
+        }
+    };
+    within(degraded).await;
+    assert!(node.reports(deposits(1, 1, 30)).await);
+    assert_eq!(node.spend_all("s").await, 3, "from what its own callers deposited");
+}
+
 /// Puts bytes that no node wrote.
 #[derive(Clone)]
 struct Spoil;
