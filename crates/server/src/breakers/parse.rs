@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use prost_types::Duration as WireDuration;
 use semel_domain::breaker::{
     Condition, Counts, ForceKind, Override, Policy, ProbeResult, ReporterId, SetPolicy,
 };
@@ -172,7 +173,7 @@ fn policy(given: &v1::BreakerPolicy) -> Parsed<Policy> {
     let cool_down =
         wire::within("policy.cool_down", given.cool_down, default.cool_down, (tenth, HOUR))?;
     let longest = default.cool_down_max.max(cool_down);
-    let slow_call = given.slow_call.map(|slow| {
+    let slow_call = given.slow_call.filter(|slow| *slow != WireDuration::default()).map(|slow| {
         let bounds = (Duration::from_millis(1), HOUR);
         wire::within("policy.slow_call", Some(slow), Duration::ZERO, bounds)
     });

@@ -153,7 +153,7 @@ async fn a_malformed_policy_is_in_force() {
         "POLICY_INVALID", "policy.successes_to_close", with!(successes_to_close = 101);
         "POLICY_INVALID", "policy.probe_lease", with!(probe_lease = ms(99));
         "POLICY_INVALID", "policy.ramp_step", with!(ramp_step = ms(600_001));
-        "POLICY_INVALID", "policy.slow_call", with!(slow_call = ms(0));
+        "POLICY_INVALID", "policy.slow_call", with!(slow_call = Some(prost_types::Duration { seconds: 0, nanos: 999_999 }));
         "POLICY_INVALID", "policy.slow_call", with!(slow_call = ms(HOUR_MS + 1));
         "POLICY_INVALID", "policy.slow_per_mille", with!(slow_per_mille = 1_001);
         "DURATION_INVALID", "policy.window", with!(window = Some(prost_types::Duration { seconds: 1, nanos: -1 }));
