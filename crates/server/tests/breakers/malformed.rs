@@ -89,7 +89,7 @@ async fn a_malformed_report_counts() {
         "BATCH_INVALID", "outcomes[1].probes", |r: &mut R| r.outcomes[1].probes = vec![r.outcomes[1].probes[0].clone(); 101];
         "PERMIT_INVALID", "outcomes[1].probes.permit", |r: &mut R| r.outcomes[1].probes[0].permit = vec![1].into();
         "OUTCOME_INVALID", "outcomes[1].probes.outcome", |r: &mut R| r.outcomes[1].probes[0].outcome = 0;
-        "OUTCOME_INVALID", "outcomes[1].probes.outcome", |r: &mut R| r.outcomes[1].probes[0].outcome = 99;
+        "ENUM_INVALID", "outcomes[1].probes.outcome", |r: &mut R| r.outcomes[1].probes[0].outcome = 99;
     }
     assert!(client.report(valid()).await.expect("reported").counted, "its number is not used up");
 }
@@ -103,7 +103,7 @@ async fn a_malformed_override_or_listing_is_carried_out() {
         "TENANT_INVALID", "tenant", |r: &mut R| r.tenant.clear();
         "DEPENDENCY_INVALID", "dependency", |r: &mut R| r.dependency.clear();
         "OVERRIDE_INVALID", "override", |r: &mut R| r.r#override = 0;
-        "OVERRIDE_INVALID", "override", |r: &mut R| r.r#override = 77;
+        "ENUM_INVALID", "override", |r: &mut R| r.r#override = 77;
         "OVERRIDE_INVALID", "expires_in", |r: &mut R| r.r#override = Force::Reset.into();
         "DURATION_INVALID", "expires_in", |r: &mut R| r.expires_in = Some(milliseconds(999));
         "DURATION_INVALID", "expires_in", |r: &mut R| r.expires_in = Some(milliseconds(30 * 86_400_000 + 1));
