@@ -5,6 +5,11 @@ use semel_domain::limits::{PAGE_DEFAULT, PAGE_MAX};
 
 use crate::refusal::{Reason, Refusal};
 
+/// Rows that one page may look through. A filter that fits few of them gives short pages.
+pub(crate) const EXAMINED_MAX: usize = 2_000;
+/// Bytes that one page may look through.
+pub(crate) const EXAMINED_MAX_BYTES: usize = 4 * 1024 * 1024;
+
 /// How many rows are asked for.
 pub(crate) fn page_size(asked: u32) -> Result<usize, Refusal> {
     let size = if asked == 0 { PAGE_DEFAULT } else { asked };

@@ -13,6 +13,10 @@ use semel_domain::time::Timestamp;
 
 use crate::refusal::{Reason, Refusal};
 
+/// The most calls that one report may tell of: far above what a process makes between two, and so low
+/// that no sum comes near its end.
+pub(crate) const COUNT_MAX: u64 = 1_000_000_000;
+
 /// What was read, or why it can't be.
 pub(crate) type Parsed<T> = Result<T, Refusal>;
 
@@ -36,6 +40,15 @@ pub(crate) fn incarnation(reason: Reason, field: &str, bytes: &[u8]) -> Parsed<I
         let (most, actual) = (limits::INCARNATION_BYTES, bytes.len());
         Refusal::field(reason, field, format!("must be {most} bytes, but has {actual}"))
     })
+}
+
+/// An incarnation that may be left out.
+pub(crate) fn optional_incarnation(
+    reason: Reason,
+    field: &str,
+    bytes: &[u8],
+) -> Parsed<Option<Incarnation>> {
+    if bytes.is_empty() { Ok(None) } else { incarnation(reason, field, bytes).map(Some) }
 }
 
 /// An id of a request, of which the caller chooses the form.
@@ -84,6 +97,32 @@ pub(crate) fn within(
         return Err(Refusal::field(Reason::PolicyInvalid, field, problem));
     }
     Ok(taken)
+}
+
+/// A number of a policy.
+pub(crate) fn at_most(field: &str, value: u32, most: u32) -> Parsed<u32> {
+    if value > most {
+        let problem = format!("must be at most {most}, but is {value}");
+        return Err(Refusal::field(Reason::PolicyInvalid, field, problem));
+    }
+    Ok(value)
+}
+
+/// A choice; a number that means none is refused.
+pub(crate) fn choice<E: TryFrom<i32>>(field: &str, value: i32) -> Parsed<E> {
+    E::try_from(value).map_err(|_| {
+        let problem = format!("{value} is none of the choices of this version");
+        Refusal::field(Reason::EnumInvalid, field, problem)
+    })
+}
+
+/// Refuses a list that is empty or has more than `most` items.
+pub(crate) fn check_batch(field: &str, count: usize, most: usize) -> Parsed<()> {
+    if count == 0 || count > most {
+        let problem = format!("must have 1 to {most} items, not {count}");
+        return Err(Refusal::field(Reason::BatchInvalid, field, problem));
+    }
+    Ok(())
 }
 
 /// Who did something.

@@ -44,13 +44,13 @@ pub enum Outcome {
 pub enum AbsorbOutcome {
     /// They, or newer ones of the same node, had come before.
     Repeated,
-    /// All were made under another generation than the breaker's: they only feed metrics.
+    /// All were made under another generation than the breaker's: they do not count.
     Stale,
-    /// The breaker follows as many nodes as it can: they only feed metrics.
+    /// The breaker follows as many nodes as it can: they do not count.
     Full,
     /// They count.
     Absorbed {
-        /// The calls among them that were made under another generation, and only feed metrics.
+        /// The calls among them that were made under another generation, and do not count.
         stale_calls: u64,
     },
 }

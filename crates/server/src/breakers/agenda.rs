@@ -57,10 +57,4 @@ impl Agenda {
         let ((due_us, _), (view, errand)) = entry.remove_entry();
         Some((due_us, view, errand))
     }
-
-    /// All views whose outcomes are still to be brought.
-    pub(super) fn to_flush(&self) -> Vec<Arc<View>> {
-        let flushes = self.errands.values().filter(|(_, errand)| *errand == Errand::Flush);
-        flushes.map(|(view, _)| Arc::clone(view)).collect()
-    }
 }

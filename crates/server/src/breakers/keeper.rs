@@ -298,27 +298,35 @@ impl<S: Store> Keeper<'_, S> {
         }
     }
 
-    /// Brings what gathered, once, before the node ends.
+    /// Brings what gathered before the node ends: what was under way goes first, and after it what
+    /// came since.
     async fn flush_last(&mut self) {
-        let mut views = self.agenda.to_flush();
-        let ready = self.ready.iter().filter(|(_, errand)| *errand == Errand::Flush);
-        views.extend(ready.map(|(view, _)| Arc::clone(view)));
+        let mut views: Vec<_> = std::mem::take(&mut self.rounds).into();
         while let Some((view, asked)) = self.shared.next_ask() {
-            if asked & ask::FLUSH != 0 {
+            if asked & ask::FOLLOW != 0 {
                 views.push(view);
             }
         }
+        let last = async {
+            self.flush_all(&views).await;
+            self.flush_all(&views).await;
+        };
+        if tokio::time::timeout(LAST_FLUSH, last).await.is_err() {
+            tracing::warn!("the last outcomes of calls did not reach the store in time");
+        }
+    }
+
+    async fn flush_all(&self, views: &[Arc<View>]) {
         let commands = views.iter().filter_map(|view| {
             self.command(view, Errand::Flush).map(|command| (Arc::clone(view), command))
         });
         let commands: Vec<_> = commands.collect();
-        let last = async {
-            for batch in commands.chunks(BATCH_MAX) {
-                self.shared.carry(batch).await;
+        for batch in commands.chunks(BATCH_MAX) {
+            for ((view, _), answer) in batch.iter().zip(self.shared.carry(batch).await) {
+                if answer.is_ok() {
+                    view.pending().answered();
+                }
             }
-        };
-        if tokio::time::timeout(LAST_FLUSH, last).await.is_err() {
-            tracing::warn!("the last outcomes of calls did not reach the store in time");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use prost_types::Duration as WireDuration;
 use semel_domain::breaker::{
     Condition, Counts, ForceKind, Override, Policy, ProbeResult, ReporterId, SetPolicy,
 };
@@ -12,10 +13,8 @@ use semel_domain::name::Tenant;
 use semel_proto::v1;
 
 use crate::refusal::{Reason, Refusal};
-use crate::wire::{self, Parsed};
+use crate::wire::{self, COUNT_MAX, Parsed};
 
-/// The most calls that one report may tell of, so that no sum comes near its end.
-const CALLS_MAX: u64 = 1_000_000_000;
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -44,11 +43,7 @@ pub(super) fn report(request: &v1::ReportOutcomesRequest) -> Parsed<Report> {
         return Err(Refusal::field(Reason::CountInvalid, "seq", "count from 1"));
     }
     let node = optional_id(Reason::NodeInvalid, "node", &request.node)?;
-    let count = request.outcomes.len();
-    if count == 0 || count > limits::BATCH_MAX {
-        let problem = format!("must be 1 to {}, not {count}", limits::BATCH_MAX);
-        return Err(Refusal::field(Reason::BatchInvalid, "outcomes", problem));
-    }
+    wire::check_batch("outcomes", request.outcomes.len(), limits::BATCH_MAX)?;
     let one = |(position, outcome): (usize, &v1::OutcomeReport)| {
         reported(&tenant, outcome).map_err(|refusal| refusal.in_item("outcomes", position))
     };
@@ -74,8 +69,8 @@ fn reported(tenant: &Tenant, outcome: &v1::OutcomeReport) -> Parsed<Reported> {
 fn counts(given: v1::OutcomeCounts) -> Parsed<Counts> {
     let v1::OutcomeCounts { succeeded, failed, slow, ignored } = given;
     let counts = Counts { succeeded, failed, slow, ignored };
-    if counts.calls().saturating_add(ignored) > CALLS_MAX {
-        let problem = format!("must be at most {CALLS_MAX} calls: report more often");
+    if counts.calls().saturating_add(ignored) > COUNT_MAX {
+        let problem = format!("must be at most {COUNT_MAX} calls: report more often");
         return Err(Refusal::field(Reason::CountInvalid, "counts", problem));
     }
     if slow > counts.calls() {
@@ -87,7 +82,7 @@ fn counts(given: v1::OutcomeCounts) -> Parsed<Counts> {
 
 fn probe(given: &v1::ProbeResult) -> Parsed<([u8; 16], ProbeResult)> {
     let permit = id(Reason::PermitInvalid, "probes.permit", &given.permit)?;
-    let result = match v1::ProbeOutcome::try_from(given.outcome).unwrap_or_default() {
+    let result = match wire::choice("probes.outcome", given.outcome)? {
         v1::ProbeOutcome::Succeeded => ProbeResult::Succeeded,
         v1::ProbeOutcome::Failed => ProbeResult::Failed,
         v1::ProbeOutcome::Inconclusive => ProbeResult::Inconclusive,
@@ -115,11 +110,7 @@ pub(super) fn asker(
 /// The breakers that are to be watched.
 pub(super) fn watched(request: &v1::WatchBreakersRequest) -> Parsed<Vec<Downstream>> {
     let tenant = wire::tenant(&request.tenant)?;
-    let count = request.dependencies.len();
-    if count == 0 || count > limits::WATCHED_MAX {
-        let problem = format!("must be 1 to {}, not {count}", limits::WATCHED_MAX);
-        return Err(Refusal::field(Reason::BatchInvalid, "dependencies", problem));
-    }
+    wire::check_batch("dependencies", request.dependencies.len(), limits::WATCHED_MAX)?;
     let one = |text: &String| {
         let dependency =
             wire::dependency(text).map_err(|refusal| refusal.renamed("dependencies"))?;
@@ -134,7 +125,7 @@ pub(super) fn watched(request: &v1::WatchBreakersRequest) -> Parsed<Vec<Downstre
 pub(super) fn force(request: &v1::OverrideBreakerRequest, id: [u8; 16]) -> Parsed<Override> {
     use v1::BreakerOverride as Wire;
     let refuse = |field, problem| Err(Refusal::field(Reason::OverrideInvalid, field, problem));
-    let kind = match Wire::try_from(request.r#override).unwrap_or_default() {
+    let kind = match wire::choice("override", request.r#override)? {
         Wire::ForcedOpen => Some(ForceKind::Open),
         Wire::ForcedClosed => Some(ForceKind::Closed),
         Wire::MetricsOnly => Some(ForceKind::MetricsOnly),
@@ -172,11 +163,14 @@ fn policy(given: &v1::BreakerPolicy) -> Parsed<Policy> {
     let cool_down =
         wire::within("policy.cool_down", given.cool_down, default.cool_down, (tenth, HOUR))?;
     let longest = default.cool_down_max.max(cool_down);
-    let slow_call = given.slow_call.map(|slow| {
+    let slow_call = given.slow_call.filter(|slow| *slow != WireDuration::default()).map(|slow| {
         let bounds = (Duration::from_millis(1), HOUR);
         wire::within("policy.slow_call", Some(slow), Duration::ZERO, bounds)
     });
-    let count = |field, given, default, most| number(field, given, default, most);
+    let count = |field, given, default, most| {
+        let given = wire::at_most(field, given, most)?;
+        Ok(if given == 0 { default } else { given })
+    };
     Ok(Policy {
         failure_per_mille: count(
             "policy.failure_per_mille",
@@ -238,21 +232,10 @@ fn ramp_step(given: &v1::BreakerPolicy, default: Duration) -> Parsed<Duration> {
     Ok(step)
 }
 
-fn number(field: &str, given: u32, default: u32, most: u32) -> Parsed<u32> {
-    if given > most {
-        let problem = format!("must be 1 to {most}, but is {given}");
-        return Err(Refusal::field(Reason::PolicyInvalid, field, problem));
-    }
-    Ok(if given == 0 { default } else { given })
-}
-
 /// A condition as a filter: unspecified means any.
 pub(super) fn condition_filter(condition: i32) -> Parsed<Option<Condition>> {
     use v1::BreakerCondition as Wire;
-    let condition = Wire::try_from(condition).map_err(|_| {
-        Refusal::field(Reason::EnumInvalid, "condition", "is none that this node knows")
-    })?;
-    Ok(match condition {
+    Ok(match wire::choice("condition", condition)? {
         Wire::Unspecified => None,
         Wire::Closed => Some(Condition::Closed),
         Wire::Open => Some(Condition::Open),
@@ -265,5 +248,6 @@ fn id(reason: Reason, field: &str, bytes: &[u8]) -> Parsed<[u8; 16]> {
 }
 
 fn optional_id(reason: Reason, field: &str, bytes: &[u8]) -> Parsed<Option<[u8; 16]>> {
-    if bytes.is_empty() { Ok(None) } else { id(reason, field, bytes).map(Some) }
+    let incarnation = wire::optional_incarnation(reason, field, bytes)?;
+    Ok(incarnation.map(|incarnation| incarnation.0))
 }

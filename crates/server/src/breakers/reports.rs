@@ -59,7 +59,7 @@ impl<S: Store> Breakers<S> {
 
     fn gather(&self, one: &Reported, report: &Report, view: &Arc<View>) {
         let generation = view.record().map_or(0, |record| record.generation);
-        // A report from an older generation only feeds metrics.
+        // What an older generation did says nothing about this one.
         if one.counts.is_empty() || one.generation < generation {
             return;
         }

@@ -325,7 +325,7 @@ mod tests {
     use std::pin::pin;
 
     use futures::StreamExt;
-    use semel_domain::breaker::{ForceKind, Override};
+    use semel_domain::breaker::{Counts, ForceKind, Override, ReporterId};
     use semel_domain::name::{Dependency, Tenant};
     use semel_store::{MemoryStore, SystemClock};
 
@@ -394,5 +394,21 @@ mod tests {
         drop(watching);
         assert!(here.forget(&view, now_us + 60_000_000, 1_000_000));
         assert!(here.view(&other).is_ok());
+    }
+    #[tokio::test]
+    async fn what_gathered_behind_outcomes_under_way_is_brought_at_the_end() {
+        let store = MemoryStore::new(Arc::new(SystemClock));
+        let here = breakers(&store, 1);
+        let view = here.view(&stripe()).expect("room");
+        for number in 1..=2 {
+            let failed = Counts { failed: 1, ..Counts::default() };
+            let reporter = ReporterId([number; 16]);
+            view.pending().add(0, reporter, failed, &here.gathered);
+            view.pending().send(here.node, 0, &here.gathered, || here.next_seq());
+        }
+        here.closing.cancel();
+        here.run().await;
+        assert_eq!(view.snapshot(here.now()).counts.failed, 2);
+        assert!(view.pending().is_empty());
     }
 }

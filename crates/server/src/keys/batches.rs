@@ -12,6 +12,7 @@ use super::transition::Decided;
 use super::{parse, reply};
 use crate::deadline::Deadline;
 use crate::refusal::{Reason, Refusal};
+use crate::wire::check_batch;
 
 /// Batches, and pages of stuck keys, under way at once on one serving thread; more claims and pages
 /// are shed, more completions queue.
@@ -29,7 +30,7 @@ impl<S: Store> KeysService<S> {
         deadline: Deadline,
     ) -> Result<v1::ClaimKeysResponse, Refusal> {
         use v1::claim_key_result::Result as Item;
-        check_batch("claims", claims.len())?;
+        check_batch("claims", claims.len(), BATCH_MAX)?;
         let Ok(_place) = self.batches.try_acquire() else {
             return Err(Refusal::overloaded());
         };
@@ -74,7 +75,7 @@ impl<S: Store> KeysService<S> {
         deadline: Deadline,
     ) -> Result<v1::CompleteKeysResponse, Refusal> {
         use v1::complete_key_result::Result as Item;
-        check_batch("completions", completions.len())?;
+        check_batch("completions", completions.len(), BATCH_MAX)?;
         let Ok(_place) = self.batches.acquire().await else {
             return Err(Refusal::shutting_down());
         };
@@ -137,12 +138,4 @@ fn stored_bytes(answer: &Answer) -> u64 {
         Some(body) if matches!(body.content, Content::Plain(_) | Content::Zstd(_)) => body.length,
         _ => 0,
     }
-}
-
-fn check_batch(field: &str, count: usize) -> Result<(), Refusal> {
-    if count == 0 || count > BATCH_MAX {
-        let problem = format!("a batch has 1 to {BATCH_MAX} items, not {count}");
-        return Err(Refusal::field(Reason::BatchInvalid, field, problem));
-    }
-    Ok(())
 }

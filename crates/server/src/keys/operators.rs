@@ -14,15 +14,10 @@ use super::service::{KeysService, mixed_up};
 use super::{parse, reply};
 use crate::audit::audit;
 use crate::deadline::Deadline;
-use crate::pages::{next_token, page_size, resume_after};
+use crate::pages::{EXAMINED_MAX, EXAMINED_MAX_BYTES, next_token, page_size, resume_after};
 use crate::refusal::{Reason, Refusal};
 use crate::settle::refuse;
 use crate::wire::tenant;
-
-/// Rows that one page may look through. A filter that fits few of them gives short pages.
-const EXAMINED_MAX: usize = 2_000;
-/// Bytes that one page may look through.
-const EXAMINED_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 impl<S: Store> KeysService<S> {
     pub(super) async fn get(

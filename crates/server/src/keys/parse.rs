@@ -21,7 +21,7 @@ use semel_proto::v1;
 use super::body;
 use crate::options::KeyOptions;
 use crate::refusal::{Reason, Refusal};
-use crate::wire::{Parsed, audit, duration, positive, tenant};
+use crate::wire::{Parsed, audit, choice, duration, positive, tenant};
 
 pub(crate) fn operation(text: &str) -> Parsed<Operation> {
     Operation::parse(text)
@@ -59,8 +59,7 @@ pub(crate) fn claim(request: v1::ClaimKeyRequest, options: &KeyOptions) -> Parse
 pub(crate) fn complete(request: v1::CompleteKeyRequest, options: &KeyOptions) -> Parsed<Complete> {
     let (fence, owner) = (fence(request.fence)?, owner(&request.owner_id)?);
     let response = response(request.response, options)?;
-    let outcome = v1::Outcome::try_from(request.outcome).unwrap_or_default();
-    let completed = match (outcome, response) {
+    let completed = match (choice("outcome", request.outcome)?, response) {
         (v1::Outcome::Succeeded, response) => {
             Completed::Concluded { conclusion: Conclusion::Succeeded, response }
         }
@@ -110,7 +109,7 @@ pub(crate) fn reconcile(
     use v1::reconcile_key_request::Resolution as Wire;
     let fence = fence(request.fence)?;
     let response = response(request.response, options)?;
-    let resolution = match (Wire::try_from(request.resolution).unwrap_or_default(), response) {
+    let resolution = match (choice("resolution", request.resolution)?, response) {
         (Wire::Succeeded, response) => {
             Resolution::Concluded { conclusion: Conclusion::Succeeded, response }
         }
@@ -153,10 +152,7 @@ pub(crate) fn stuck_for(given: Option<WireDuration>) -> Parsed<Duration> {
 
 /// A stage as a filter: unspecified means any.
 pub(crate) fn stage_filter(state: i32) -> Parsed<Option<Stage>> {
-    let state = v1::KeyState::try_from(state).map_err(|_| {
-        Refusal::field(Reason::EnumInvalid, "state", "is none that this node knows")
-    })?;
-    Ok(match state {
+    Ok(match choice("state", state)? {
         v1::KeyState::Unspecified => None,
         v1::KeyState::Claimed => Some(Stage::Claimed),
         v1::KeyState::Lapsed => Some(Stage::Lapsed),
@@ -253,16 +249,12 @@ fn first_sent(given: Option<WireTimestamp>, options: &KeyOptions) -> Parsed<Opti
 }
 
 fn on_owner_lost(value: i32) -> Parsed<OnOwnerLost> {
-    match v1::OnOwnerLost::try_from(value) {
-        Ok(v1::OnOwnerLost::Unspecified) => Ok(OnOwnerLost::default()),
-        Ok(v1::OnOwnerLost::TakeOver) => Ok(OnOwnerLost::TakeOver),
-        Ok(v1::OnOwnerLost::Reconcile) => Ok(OnOwnerLost::Reconcile),
-        Ok(v1::OnOwnerLost::Block) => Ok(OnOwnerLost::Block),
-        Err(_) => {
-            let problem = "is none that this node knows";
-            Err(Refusal::field(Reason::EnumInvalid, "on_owner_lost", problem))
-        }
-    }
+    Ok(match choice("on_owner_lost", value)? {
+        v1::OnOwnerLost::Unspecified => OnOwnerLost::default(),
+        v1::OnOwnerLost::TakeOver => OnOwnerLost::TakeOver,
+        v1::OnOwnerLost::Reconcile => OnOwnerLost::Reconcile,
+        v1::OnOwnerLost::Block => OnOwnerLost::Block,
+    })
 }
 
 fn checkpoint(bytes: Bytes) -> Parsed<Bytes> {

@@ -89,7 +89,7 @@ async fn a_malformed_report_counts() {
         "BATCH_INVALID", "outcomes[1].probes", |r: &mut R| r.outcomes[1].probes = vec![r.outcomes[1].probes[0].clone(); 101];
         "PERMIT_INVALID", "outcomes[1].probes.permit", |r: &mut R| r.outcomes[1].probes[0].permit = vec![1].into();
         "OUTCOME_INVALID", "outcomes[1].probes.outcome", |r: &mut R| r.outcomes[1].probes[0].outcome = 0;
-        "OUTCOME_INVALID", "outcomes[1].probes.outcome", |r: &mut R| r.outcomes[1].probes[0].outcome = 99;
+        "ENUM_INVALID", "outcomes[1].probes.outcome", |r: &mut R| r.outcomes[1].probes[0].outcome = 99;
     }
     assert!(client.report(valid()).await.expect("reported").counted, "its number is not used up");
 }
@@ -103,7 +103,7 @@ async fn a_malformed_override_or_listing_is_carried_out() {
         "TENANT_INVALID", "tenant", |r: &mut R| r.tenant.clear();
         "DEPENDENCY_INVALID", "dependency", |r: &mut R| r.dependency.clear();
         "OVERRIDE_INVALID", "override", |r: &mut R| r.r#override = 0;
-        "OVERRIDE_INVALID", "override", |r: &mut R| r.r#override = 77;
+        "ENUM_INVALID", "override", |r: &mut R| r.r#override = 77;
         "OVERRIDE_INVALID", "expires_in", |r: &mut R| r.r#override = Force::Reset.into();
         "DURATION_INVALID", "expires_in", |r: &mut R| r.expires_in = Some(milliseconds(999));
         "DURATION_INVALID", "expires_in", |r: &mut R| r.expires_in = Some(milliseconds(30 * 86_400_000 + 1));
@@ -153,7 +153,7 @@ async fn a_malformed_policy_is_in_force() {
         "POLICY_INVALID", "policy.successes_to_close", with!(successes_to_close = 101);
         "POLICY_INVALID", "policy.probe_lease", with!(probe_lease = ms(99));
         "POLICY_INVALID", "policy.ramp_step", with!(ramp_step = ms(600_001));
-        "POLICY_INVALID", "policy.slow_call", with!(slow_call = ms(0));
+        "POLICY_INVALID", "policy.slow_call", with!(slow_call = Some(prost_types::Duration { seconds: 0, nanos: 999_999 }));
         "POLICY_INVALID", "policy.slow_call", with!(slow_call = ms(HOUR_MS + 1));
         "POLICY_INVALID", "policy.slow_per_mille", with!(slow_per_mille = 1_001);
         "DURATION_INVALID", "policy.window", with!(window = Some(prost_types::Duration { seconds: 1, nanos: -1 }));

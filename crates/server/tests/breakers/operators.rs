@@ -54,7 +54,11 @@ async fn a_policy_of_an_old_version_wins_or_defaults_are_left_out() {
         || v1::GetBreakerPolicyRequest { tenant: TENANT.to_owned(), dependency: STRIPE.to_owned() };
     let other = |expected_version| v1::SetBreakerPolicyRequest {
         expected_version,
-        ..policy_of(v1::BreakerPolicy { calls_min: 7, ..Default::default() })
+        ..policy_of(v1::BreakerPolicy {
+            calls_min: 7,
+            slow_call: Some(milliseconds(0)),
+            ..Default::default()
+        })
     };
     let refused =
         fleet.clients[1].set_policy(other(Some(0))).await.expect_err("version 1 is there");

@@ -177,9 +177,9 @@ fn complete_rows() -> Vec<Row<v1::CompleteKeyRequest>> {
     type R = v1::CompleteKeyRequest;
     let mut rows = names!(R);
     rows.extend(fence_and_owner!(R));
-    for outcome in [0, 5, -1] {
-        let change = move |r: &mut R| r.outcome = outcome;
-        rows.push(row("OUTCOME_INVALID", "outcome", change));
+    rows.push(row("OUTCOME_INVALID", "outcome", |r: &mut R| r.outcome = 0));
+    for unknown in [5, -1] {
+        rows.push(row("ENUM_INVALID", "outcome", move |r: &mut R| r.outcome = unknown));
     }
     for (field, bad) in bad_responses() {
         let change = move |r: &mut R| r.response = Some(bad.clone());
@@ -339,9 +339,9 @@ async fn a_malformed_act_of_an_operator_changes_something() {
     type Settle = v1::ReconcileKeyRequest;
     let mut rows = names!(Settle);
     rows.push(row("FENCE_INVALID", "fence", |r: &mut Settle| r.fence = 0));
-    for unknown in [0, 4, -1] {
-        let change = move |r: &mut Settle| r.resolution = unknown;
-        rows.push(row("OUTCOME_INVALID", "resolution", change));
+    rows.push(row("OUTCOME_INVALID", "resolution", |r: &mut Settle| r.resolution = 0));
+    for unknown in [4, -1] {
+        rows.push(row("ENUM_INVALID", "resolution", move |r: &mut Settle| r.resolution = unknown));
     }
     for (field, bad) in bad_responses() {
         let change = move |r: &mut Settle| r.response = Some(bad.clone());

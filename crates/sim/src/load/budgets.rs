@@ -264,7 +264,7 @@ impl BudgetsCaller {
             granting = self.caller.any_node();
             let known = answer.take();
             self.granted(of, &request_id, attempt, known, span);
-            let second = self.caller.call(granting, Duration::from_millis(500), ask).await;
+            let second = self.caller.call(granting, Duration::from_millis(500), ask.clone()).await;
             answer = second.0.ok();
             span = Span { sent_us: span.sent_us, ..second.1 };
         }
@@ -278,7 +278,12 @@ impl BudgetsCaller {
         if let Some((token, id)) = token
             && self.caller.random.happens(150)
         {
-            self.refund(of, granting, token, id).await;
+            let came_back = self.refund(of, granting, token, id).await;
+            if came_back && self.caller.random.happens(300) {
+                self.note(format_args!("{who} asks {granting} for {of} after the refund"));
+                let (answer, span) = self.persist(granting, ask).await;
+                self.granted(of, &request_id, attempt, answer, span);
+            }
         }
     }
 
@@ -300,21 +305,37 @@ impl BudgetsCaller {
         granted
     }
 
-    async fn refund(&mut self, of: &'static str, node: usize, token: Bytes, id: Bytes) {
+    /// Gives a token back. Whether it surely came back.
+    async fn refund(&mut self, of: &'static str, node: usize, token: Bytes, id: Bytes) -> bool {
+        use v1::refund_retry_token_response::Disposition;
         self.oracle.borrow_mut().refunding(of, &token);
         let sent = v1::RefundRetryTokenRequest {
             tenant: TENANT.to_owned(),
             dependency: of.to_owned(),
-            token,
+            token: token.clone(),
             node: id,
         };
         let ask = move |services: Rc<Services>| {
             let sent = sent.clone();
             async move { services.retries().refund_retry_token(Request::new(sent)).await }
         };
-        let (answer, _) = self.persist(node, ask).await;
+        let sent_us = self.now_us();
+        let (first, _) = self.caller.call(node, Duration::from_millis(500), ask.clone()).await;
+        let is_first = first.is_ok();
+        let answer = match first {
+            Ok(reply) => Some(reply),
+            Err(_) => self.persist(node, ask).await.0,
+        };
         let said = answer.map(|reply: v1::RefundRetryTokenResponse| reply.disposition());
         self.note(format_args!("{} refunds to {node} for {of}: {said:?}", self.caller.number));
+        let came_back = match said {
+            Some(Disposition::Refunded | Disposition::AlreadyRefunded) => true,
+            // What had no answer may have come back before it was forgotten.
+            Some(_) if is_first => false,
+            _ => return false,
+        };
+        self.oracle.borrow_mut().refunded(of, &token, came_back, sent_us);
+        came_back
     }
 
     async fn ask_lease(

@@ -56,6 +56,8 @@ struct Moment {
 struct Granted {
     asked: (Bytes, u32),
     position: usize,
+    /// Since when it may be charged anew: it came back after this moment.
+    back_us: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -155,16 +157,20 @@ impl Budgets {
         }
         match known.tokens.get(&token) {
             Some(before) if before.asked != asked => broken = Some("two questions got one token"),
-            Some(_) => {}
-            None => {
+            Some(Granted { back_us: None, position, .. }) => {
+                if let Some(grant) = known.grants.get_mut(*position)
+                    && grant.count == 0
+                {
+                    // The charge that stands may be the first or another.
+                    *grant = Moment { last_us: span.answered_us, count: 1, ..*grant };
+                }
+            }
+            before => {
+                let first_us = before.and_then(|before| before.back_us).unwrap_or(span.sent_us);
                 let position = known.grants.len();
-                known.grants.push(Moment {
-                    first_us: span.sent_us,
-                    last_us: span.answered_us,
-                    count: 1,
-                });
+                known.grants.push(Moment { first_us, last_us: span.answered_us, count: 1 });
                 known.asked.insert(asked.clone(), token.clone());
-                known.tokens.insert(token, Granted { asked, position });
+                known.tokens.insert(token, Granted { asked, position, back_us: None });
             }
         }
         if let Some(seen) = broken {
@@ -172,13 +178,34 @@ impl Budgets {
         }
     }
 
-    /// A token is on its way back: it may pay for another.
+    /// A token is on its way back: it may pay for another from here on.
     pub(crate) fn refunding(&mut self, dependency: &str, token: &Bytes) {
-        let Some(known) = self.budgets.get_mut(dependency) else { return };
-        let granted = known.tokens.get(token).map(|granted| granted.position);
-        if let Some(grant) = granted.and_then(|position| known.grants.get_mut(position)) {
+        if let Some((_, grant)) = self.grant(dependency, token) {
             grant.count = 0;
         }
+    }
+
+    /// A token came back after `sent_us`, or its charge surely stands.
+    pub(crate) fn refunded(
+        &mut self,
+        dependency: &str,
+        token: &Bytes,
+        came_back: bool,
+        sent_us: u64,
+    ) {
+        let Some((granted, grant)) = self.grant(dependency, token) else { return };
+        if came_back {
+            granted.back_us = Some(sent_us);
+        } else {
+            grant.count = 1;
+        }
+    }
+
+    fn grant(&mut self, dependency: &str, token: &Bytes) -> Option<(&mut Granted, &mut Moment)> {
+        let known = self.budgets.get_mut(dependency)?;
+        let granted = known.tokens.get_mut(token)?;
+        let grant = known.grants.get_mut(granted.position)?;
+        Some((granted, grant))
     }
 
     /// A retry was paid from what its sender held: its own share, or a lease.
@@ -334,6 +361,38 @@ mod tests {
                 budgets.granted("d", question(request), token(second), span);
             });
             assert_eq!(found, expected, "{request} {second}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_comes_back_counts_again_only_if_its_charge_stands_or_it_is_granted_anew() {
+        let ask_at = |budgets: &mut Budgets, answered_us| {
+            let asked = (Bytes::from("a"), 1);
+            let span = Span { sent_us: answered_us, answered_us };
+            budgets.granted("d", asked, Bytes::from("t"), span);
+        };
+        // The floor allows 10 at once.
+        for (came_back, again, expected) in [
+            (None, false, vec![]),
+            (None, true, vec![Promise::RetryBound]),
+            (Some(true), false, vec![]),
+            (Some(true), true, vec![Promise::RetryBound]),
+            (Some(false), false, vec![Promise::RetryBound]),
+            (Some(false), true, vec![Promise::RetryBound]),
+        ] {
+            let found = broken(|budgets| {
+                ask_at(budgets, 60 * SECOND_US);
+                let token = Bytes::from("t");
+                budgets.refunding("d", &token);
+                if let Some(came_back) = came_back {
+                    budgets.refunded("d", &token, came_back, 60 * SECOND_US);
+                }
+                if again {
+                    ask_at(budgets, 60 * SECOND_US + 1);
+                }
+                (0..10).for_each(|_| budgets.spent("d", 60 * SECOND_US));
+            });
+            assert_eq!(found, expected, "{came_back:?} {again}");
         }
     }
 }
