@@ -15,13 +15,10 @@ use super::transition::{BudgetTransition, Decided};
 use super::{policy, reply};
 use crate::audit::audit;
 use crate::deadline::Deadline;
-use crate::pages::{next_token, page_size, resume_after};
+use crate::pages::{EXAMINED_MAX_BYTES, next_token, page_size, resume_after};
 use crate::refusal::{Reason, Refusal};
 use crate::settle;
 use crate::wire::{actor, downstream, tenant, wire_time};
-
-/// Bytes that one page may look through.
-const EXAMINED_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 impl<S: Store> RetriesService<S> {
     pub(super) async fn get(

@@ -12,7 +12,7 @@ use semel_proto::v1;
 
 use super::policy::layer;
 use crate::refusal::{Reason, Refusal};
-use crate::wire::{Parsed, downstream, duration, incarnation, request_id};
+use crate::wire::{Parsed, choice, downstream, duration, incarnation, request_id};
 
 /// The most first attempts that one report may count: far above what a process makes between two.
 const COUNT_MAX: u64 = 1_000_000_000;
@@ -184,13 +184,5 @@ pub(crate) fn lease(request: v1::LeaseRetryTokensRequest) -> Parsed<LeaseAsk> {
         want: request.want,
         returned: request.returned_lease.map(|lease| (lease, request.returned)),
         deposits: request.deposits.map(|given| report(&given)).transpose()?,
-    })
-}
-
-/// A choice; a number that means none is refused.
-pub(super) fn choice<E: TryFrom<i32>>(field: &str, value: i32) -> Parsed<E> {
-    E::try_from(value).map_err(|_| {
-        let problem = format!("{value} is none of the choices of this version");
-        Refusal::field(Reason::EnumInvalid, field, problem)
     })
 }

@@ -9,9 +9,8 @@ use semel_domain::name::is_name_character;
 use semel_domain::retry::BackoffStrategy;
 use semel_proto::v1;
 
-use super::parse::choice;
 use crate::refusal::{Reason, Refusal};
-use crate::wire::{Parsed, wire_duration, within};
+use crate::wire::{Parsed, choice, wire_duration, within};
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);

@@ -16,7 +16,7 @@ use crate::breakers::Breakers;
 use crate::deadline::Deadline;
 use crate::jitter::Jitter;
 use crate::refusal::{Reason, Refusal};
-use crate::wire::{downstream, incarnation};
+use crate::wire::{check_batch, downstream, incarnation};
 
 /// The Retries service on one serving thread.
 pub(crate) struct RetriesService<S> {
@@ -56,7 +56,7 @@ impl<S: Store> RetriesService<S> {
         until: Timestamp,
     ) -> Result<v1::AcquireRetryTokensResponse, Refusal> {
         use v1::acquire_retry_token_result::Result as Item;
-        check_batch("requests", requests.len())?;
+        check_batch("requests", requests.len(), BATCH_MAX)?;
         let mut results = Vec::with_capacity(requests.len());
         for request in requests {
             let position = results.len();
@@ -111,7 +111,7 @@ impl<S: Store> RetriesService<S> {
         &self,
         request: v1::ReportRequestsRequest,
     ) -> Result<v1::ReportRequestsResponse, Refusal> {
-        check_batch("reports", request.reports.len())?;
+        check_batch("reports", request.reports.len(), BATCH_MAX)?;
         let mut checked = Vec::with_capacity(request.reports.len());
         for (position, given) in request.reports.into_iter().enumerate() {
             let item = |refusal: Refusal| refusal.in_item("reports", position);
@@ -145,14 +145,6 @@ impl<S: Store> RetriesService<S> {
 }
 
 type Answer<T> = Result<Response<T>, Status>;
-
-fn check_batch(field: &str, count: usize) -> Result<(), Refusal> {
-    if count == 0 || count > BATCH_MAX {
-        let problem = format!("a batch has 1 to {BATCH_MAX} items, not {count}");
-        return Err(Refusal::field(Reason::BatchInvalid, field, problem));
-    }
-    Ok(())
-}
 
 #[tonic::async_trait]
 impl<S: Store> Retries for RetriesService<S> {

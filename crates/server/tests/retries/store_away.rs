@@ -5,6 +5,7 @@ use semel_domain::budget::layout::record_key;
 use semel_domain::downstream::Downstream;
 use semel_domain::name::{Dependency, Tenant};
 use semel_proto::v1;
+use semel_store::memory::Fault;
 use semel_store::{Change, Durability, Store, Transition, Update, ValueChange};
 
 use crate::support::*;
@@ -106,7 +107,7 @@ async fn a_store_that_hangs_holds_a_caller_up() {
 #[tokio::test]
 async fn a_store_that_hangs_is_taken_for_one_that_answers() {
     let node = TestNode::under(bare()).await;
-    let _held = node.store.hold_back_next();
+    node.store.faults().script([Fault::Hold; 100]);
     let degraded = async {
         for number in 0.. {
             // Each waits for the store, so that this takes no more turns than it must.
