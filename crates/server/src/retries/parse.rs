@@ -12,10 +12,10 @@ use semel_proto::v1;
 
 use super::policy::layer;
 use crate::refusal::{Reason, Refusal};
-use crate::wire::{Parsed, choice, downstream, duration, incarnation, request_id};
+use crate::wire::{
+    COUNT_MAX, Parsed, choice, downstream, duration, incarnation, optional_incarnation, request_id,
+};
 
-/// The most first attempts that one report may count: far above what a process makes between two.
-const COUNT_MAX: u64 = 1_000_000_000;
 /// The longest delay that a dependency may ask for.
 const SERVER_DELAY_MAX: Duration = Duration::from_secs(3_600);
 
@@ -147,15 +147,8 @@ pub(crate) fn report(given: &v1::Deposits) -> Parsed<Report> {
         requests: count("deposits.requests", given.requests)?,
         successes: given.successes,
         spent_milli: count("deposits.spent_milli", given.spent_milli)?,
-        node: node("deposits.node", &given.node)?,
+        node: optional_incarnation(Reason::NodeInvalid, "deposits.node", &given.node)?,
     })
-}
-
-fn node(field: &str, bytes: &[u8]) -> Parsed<Option<Incarnation>> {
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    incarnation(Reason::NodeInvalid, field, bytes).map(Some)
 }
 
 /// A request for tokens that the client spends itself, checked.

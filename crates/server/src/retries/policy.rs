@@ -10,7 +10,7 @@ use semel_domain::retry::BackoffStrategy;
 use semel_proto::v1;
 
 use crate::refusal::{Reason, Refusal};
-use crate::wire::{Parsed, choice, wire_duration, within};
+use crate::wire::{Parsed, at_most, choice, wire_duration, within};
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
@@ -125,14 +125,6 @@ pub(super) fn layer(text: &str) -> Parsed<Option<Arc<str>>> {
         return Err(Refusal::field(Reason::LayerInvalid, "layer", problem));
     }
     Ok((!text.is_empty()).then(|| text.into()))
-}
-
-fn at_most(field: &str, value: u32, most: u32) -> Parsed<u32> {
-    if value > most {
-        let problem = format!("must be at most {most}, but is {value}");
-        return Err(Refusal::field(Reason::PolicyInvalid, field, problem));
-    }
-    Ok(value)
 }
 
 /// Windows are counted in slots of a tenth of a second.
