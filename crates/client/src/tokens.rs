@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use papaya::Equivalent;
@@ -39,7 +40,7 @@ pub struct BudgetsFull;
 pub struct RetryTokens(Arc<Inner>);
 
 struct Inner {
-    budgets: papaya::HashMap<Name, Budget>,
+    budgets: papaya::HashMap<Name, Budget, RandomState>,
     /// Those that are not yet supplied. Also the lock under which budgets are added.
     newcomers: Mutex<Vec<Arc<Ledger>>>,
     arrived: Notify,
@@ -53,7 +54,7 @@ impl RetryTokens {
     #[must_use]
     pub fn new(channel: Channel, settings: Settings, clock: Arc<dyn Clock>) -> Self {
         Self(Arc::new(Inner {
-            budgets: papaya::HashMap::new(),
+            budgets: papaya::HashMap::with_hasher(RandomState::default()),
             newcomers: Mutex::new(Vec::new()),
             arrived: Notify::new(),
             channel,

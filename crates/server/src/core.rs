@@ -18,6 +18,7 @@ use crate::batcher::Batcher;
 use crate::breakers::{Breakers, BreakersService};
 use crate::jitter::Jitter;
 use crate::keys::{Engine, KeyTransition, KeysService, ReplayCache, Sweeper, WaiterCounts};
+use crate::leftovers::Leftovers;
 use crate::options::{NodeOptions, OptionsError};
 use crate::retries::{Budgets, Keeper, RetriesService};
 
@@ -151,7 +152,13 @@ impl<S: Store> Core<S> {
             clock: Arc::clone(&self.clock),
             interval: self.options.keys.sweep_interval,
         };
-        self.closing.run_until_cancelled(sweeper.run(report)).await;
+        let leftovers = Leftovers {
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            interval: self.options.leftovers_interval,
+        };
+        let both = async { tokio::join!(sweeper.run(report), leftovers.run()) };
+        self.closing.run_until_cancelled(both).await;
     }
 
     /// Keeps this node's parts of what the fleet shares in step with the store, until the node closes and

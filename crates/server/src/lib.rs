@@ -37,6 +37,7 @@ pub mod core;
 mod deadline;
 mod jitter;
 mod keys;
+mod leftovers;
 pub mod node;
 pub mod options;
 mod pages;

@@ -29,6 +29,9 @@ pub struct NodeOptions {
     pub queued_calls_max: usize,
     /// How long a shutdown waits for calls in flight. Default: 10 s.
     pub grace: Duration,
+    /// How often the records of budgets and breakers are looked through for those that say nothing any
+    /// more. Default: 10 min.
+    pub leftovers_interval: Duration,
     /// The Keys service.
     pub keys: KeyOptions,
     /// The Retries service.
@@ -46,6 +49,7 @@ impl Default for NodeOptions {
             connections_max: 8_192,
             queued_calls_max: 4_096,
             grace: Duration::from_secs(10),
+            leftovers_interval: Duration::from_secs(600),
             keys: KeyOptions::default(),
             retries: RetryOptions::default(),
             breakers: BreakerOptions::default(),
@@ -171,6 +175,7 @@ impl NodeOptions {
         within("recent_roots_max", retries.recent_roots_max, 1, 100_000_000)?;
         let (shortest, longest) = (Duration::from_millis(10), Duration::from_secs(3_600));
         within("sweep_interval", keys.sweep_interval, shortest, longest)?;
+        within("leftovers_interval", self.leftovers_interval, shortest, longest)?;
         let breakers = &self.breakers;
         within("breakers_max", breakers.breakers_max, 1, 10_000_000)?;
         within("watchers_max", breakers.watchers_max, 1, 1_000_000)?;

@@ -94,5 +94,6 @@ fn options() -> NodeOptions {
         recent_roots_max: 1_000,
         ..RetryOptions::default()
     };
-    NodeOptions { serving_threads: 1, keys, retries, ..NodeOptions::default() }
+    let leftovers_interval = Duration::from_secs(7);
+    NodeOptions { serving_threads: 1, leftovers_interval, keys, retries, ..NodeOptions::default() }
 }

@@ -21,6 +21,12 @@ pub fn from_record_key(bytes: &[u8]) -> Option<Downstream> {
     Downstream::from_record_key(RECORD, bytes)
 }
 
+/// The records of all breakers.
+#[must_use]
+pub fn records() -> Range {
+    downstream::records(RECORD)
+}
+
 /// The records of a tenant's breakers, by dependency.
 #[must_use]
 pub fn records_of(tenant: &Tenant) -> Range {

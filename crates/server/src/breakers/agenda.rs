@@ -17,8 +17,6 @@ pub(super) enum Errand {
     Read,
     /// Make the change of state that is due.
     Advance,
-    /// Remove the record, if it says nothing.
-    Expire,
     /// Tell watchers of a change that comes with time.
     Announce,
 }

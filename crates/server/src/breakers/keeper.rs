@@ -36,8 +36,7 @@ const BATCH_MAX: usize = 256;
 const UNDER_WAY_MAX: usize = 8;
 /// The least pause before something that comes with time is looked at again.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// A view that nobody asked for in this time is forgotten: some time after its record forgot the nodes
-/// that brought outcomes, so that a record that says nothing can go with it.
+/// A view that nobody asked for in this time is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(12 * 60);
 /// How long the last outcomes may take when the node ends.
 const LAST_FLUSH: Duration = Duration::from_millis(500);
@@ -207,9 +206,6 @@ impl<S: Store> Keeper<'_, S> {
         for _ in 0..self.rounds.len().min(ROUND_MAX) {
             let Some(view) = self.rounds.pop_front() else { return };
             if self.shared.forget(&view, now_us, micros(FORGOTTEN_AFTER)) {
-                if view.record().is_some_and(|record| record.generation == 0) {
-                    self.ready.push_back((view, Errand::Expire));
-                }
                 continue;
             }
             let since_us = now_us.saturating_sub(view.errands().read_us);
@@ -267,7 +263,6 @@ impl<S: Store> Keeper<'_, S> {
                 view.errands().advancing = due;
                 due.then(|| Arc::new(Command::Advance { random: self.shared.random() }))
             }
-            Errand::Expire => Some(Arc::new(Command::Expire)),
             Errand::Announce => None,
         }
     }
@@ -279,7 +274,7 @@ impl<S: Store> Keeper<'_, S> {
             // It failed, or the store's clock is behind this node's.
             Errand::Advance => drop(self.agenda.note(self.now_us(), AGAIN_AFTER, view, errand)),
             // What could not be read is read on a next round.
-            Errand::Read | Errand::Expire | Errand::Announce => {}
+            Errand::Read | Errand::Announce => {}
         }
     }
 

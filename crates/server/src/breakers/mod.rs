@@ -36,3 +36,4 @@ mod watching;
 
 pub(crate) use service::BreakersService;
 pub(crate) use shared::{Breakers, Gate};
+pub(crate) use transition::expire;

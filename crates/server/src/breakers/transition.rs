@@ -10,11 +10,11 @@ use semel_store::{Durability, Transition, Update, ValueChange};
 
 /// One command on one breaker.
 #[derive(Clone, Debug)]
-pub(super) struct BreakerTransition(Arc<Command>);
+pub(crate) struct BreakerTransition(Arc<Command>);
 
 /// An outcome, what the decision left, and the instant for which it was decided.
 #[derive(Clone, Debug)]
-pub(super) struct Decided {
+pub(crate) struct Decided {
     pub(super) outcome: Outcome,
     pub(super) record: Option<Arc<Record>>,
     pub(super) now: Timestamp,
@@ -35,6 +35,11 @@ pub(super) fn durability(command: &Command) -> Durability {
 pub(super) fn update(record_key: Bytes, command: Arc<Command>) -> Update<BreakerTransition> {
     let durability = durability(&command);
     Update { key: record_key, durability, transition: BreakerTransition(command) }
+}
+
+/// Removes a breaker's record if it says nothing to anybody.
+pub(crate) fn expire(record_key: Bytes) -> Update<BreakerTransition> {
+    update(record_key, Arc::new(Command::Expire))
 }
 
 impl Transition for BreakerTransition {

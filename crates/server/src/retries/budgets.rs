@@ -106,20 +106,12 @@ impl Budgets {
         std::mem::take(&mut self.urgent_accounts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Forgets accounts that have not been used for long, and names them.
-    pub(crate) fn forget_idle(&self) -> Vec<Arc<Account>> {
+    /// Forgets accounts that have not been used for long.
+    pub(crate) fn forget_idle(&self) {
         let now = self.now();
-        let mut forgotten = Vec::new();
         self.accounts.retain(|_, account| {
             let state = account.lock();
-            let kept =
-                state.schedule != Schedule::Idle || now.since(state.share.used_at()) < FORGET_AFTER;
-            if !kept {
-                forgotten.push(Arc::clone(account));
-            }
-            kept
+            state.schedule != Schedule::Idle || now.since(state.share.used_at()) < FORGET_AFTER
         });
-        forgotten.sort_by(|one, other| one.key.cmp(&other.key));
-        forgotten
     }
 }

@@ -60,13 +60,6 @@ impl Job {
     }
 }
 
-/// Removes the record of a budget that this node forgot, unless it says something to others.
-fn expire(account: Arc<Account>, now: Timestamp) -> Job {
-    let transition =
-        BudgetTransition { command: Arc::new(Command::Expire), known_version: Some(0) };
-    Job { account, transition, first_sent: now, pause: PAUSE_MIN }
-}
-
 /// What is to be done at some time.
 enum Due {
     Look(Arc<Account>),
@@ -125,9 +118,7 @@ impl<S: Store> Keeper<S> {
                 under_way.push(self.carry(agenda.batch()));
             }
             if now >= forget_at {
-                agenda
-                    .ready
-                    .extend(self.budgets.forget_idle().into_iter().map(|idle| expire(idle, now)));
+                self.budgets.forget_idle();
                 forget_at = now.after(FORGET_INTERVAL);
             }
             let next = agenda.next().map_or(forget_at, |next| next.min(forget_at));
@@ -196,10 +187,6 @@ impl<S: Store> Keeper<S> {
         for (job, answer) in results {
             let now = self.budgets.now();
             let account = Arc::clone(&job.account);
-            if *job.transition.command == Command::Expire {
-                // What was not removed is found again when it is next used, and forgotten.
-                continue;
-            }
             let again = self.settle(job, answer, now);
             account.tell();
             match again {

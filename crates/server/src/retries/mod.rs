@@ -36,3 +36,4 @@ mod waiting;
 pub(crate) use budgets::Budgets;
 pub(crate) use keeper::Keeper;
 pub(crate) use service::RetriesService;
+pub(crate) use transition::expire;

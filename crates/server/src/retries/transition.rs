@@ -31,6 +31,12 @@ pub(crate) struct News {
     pub(crate) policy: Policy,
 }
 
+/// Removes a budget's record if it says nothing to anybody.
+pub(crate) fn expire(record_key: Bytes) -> Update<BudgetTransition> {
+    BudgetTransition { command: Arc::new(Command::Expire), known_version: Some(0) }
+        .into_update(record_key)
+}
+
 impl BudgetTransition {
     /// The update that carries the command out. What only hands over and gives back may be lost in a
     /// crash: then there is less to grant, never more.

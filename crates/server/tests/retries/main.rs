@@ -14,6 +14,7 @@ mod words;
 mod batches;
 mod deposits;
 mod leases;
+mod leftovers;
 mod malformed;
 mod many_nodes;
 mod operators;
