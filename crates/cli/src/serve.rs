@@ -50,7 +50,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     insecure: bool,
 
-    /// Serving threads [default: half of the cores].
+    /// Serving threads [default: one for each core].
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
 

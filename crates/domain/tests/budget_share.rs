@@ -146,7 +146,7 @@ fn who_was_given_less_than_he_wanted_asks_again_soon() {
     let more_at = Some(node.store_now().after(9 * SECOND));
     let done = Done { granted: Some(granted(2_000)), more_at, others_want: false, repeated: false };
     node.finish(&SyncOutcome::Done(done));
-    assert_eq!(node.share.dry_until().since(node.now), SLOT);
+    assert_eq!(node.share.dry_until().since(node.now), node.policy.span() / 40);
     assert_eq!(node.spend_all(), 2);
 }
 

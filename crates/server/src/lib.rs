@@ -44,6 +44,8 @@ mod pages;
 mod refusal;
 mod reporters;
 mod retries;
+mod room;
+mod services;
 mod settle;
 mod wire;
 

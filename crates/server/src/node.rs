@@ -10,26 +10,20 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use semel_proto::v1::breakers_server::BreakersServer;
-use semel_proto::v1::keys_server::KeysServer;
-use semel_proto::v1::retries_server::RetriesServer;
 use semel_store::{Clock, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
-use tonic::transport::server::Router;
-use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::HealthReporter;
 
 use crate::batcher::Batcher;
-use crate::breakers::BreakersService;
 use crate::connection::Connection;
 use crate::core::{Core, Lane};
-use crate::keys::{KeyTransition, KeysService};
-use crate::options::{MESSAGE_MAX_BYTES, NodeOptions, OptionsError};
-use crate::retries::RetriesService;
+use crate::keys::KeyTransition;
+use crate::options::{NodeOptions, OptionsError};
+use crate::services::Services;
 
 /// Connections that a serving thread may have waiting to be taken over.
 const HANDOVER_MAX: usize = 64;
@@ -98,10 +92,11 @@ impl Node {
             let (handover, connections) = mpsc::channel(HANDOVER_MAX);
             handovers.push(handover);
             let Lane { keys, retries, breakers, batcher } = serving.core.lane(index);
-            let router = router(keys, retries, breakers, health.clone())?;
+            let services = Services::new(keys, retries, breakers, health.clone())
+                .map_err(|error| StartError::Reflection(error.to_string()))?;
             let serving = serving.clone();
             node.spawn(format!("semel-serve-{index}"), move || {
-                serving.serve(router, batcher, connections)
+                serving.serve(services, batcher, connections)
             })?;
         }
         node.spawn("semel-control".to_owned(), move || {
@@ -171,33 +166,6 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 /// A connection on its way to the thread that will serve it.
 type Handover = (TcpStream, OwnedSemaphorePermit);
 
-/// The services of one serving thread.
-fn router<S: Store>(
-    keys: KeysService<S>,
-    retries: RetriesService<S>,
-    breakers: BreakersService<S>,
-    health: HealthServer<impl Health>,
-) -> Result<Router, StartError> {
-    let reflection = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(semel_proto::DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-    };
-    let unusable =
-        |error: tonic_reflection::server::Error| StartError::Reflection(error.to_string());
-    Ok(Server::builder()
-        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
-        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .add_service(KeysServer::new(keys).max_decoding_message_size(MESSAGE_MAX_BYTES))
-        .add_service(RetriesServer::new(retries).max_decoding_message_size(MESSAGE_MAX_BYTES))
-        .add_service(BreakersServer::new(breakers).max_decoding_message_size(MESSAGE_MAX_BYTES))
-        .add_service(health)
-        // Generic clients ask in either version.
-        .add_service(reflection().build_v1().map_err(unusable)?)
-        .add_service(reflection().build_v1alpha().map_err(unusable)?))
-}
-
 /// A node's core on its threads.
 struct Serving<S> {
     core: Core<S>,
@@ -213,11 +181,16 @@ impl<S: Store> Serving<S> {
     /// One serving thread: its connections, and the batches of their calls.
     async fn serve(
         self,
-        router: Router,
+        services: Services<S>,
         batcher: Arc<Batcher<KeyTransition>>,
         connections: mpsc::Receiver<Handover>,
     ) {
-        let server = router.serve_with_incoming_shutdown(
+        let server = Server::builder()
+            .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+            .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+            .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT));
+        let server = server.serve_with_incoming_shutdown(
+            services,
             ReceiverStream::new(connections).map(take_over),
             self.core.closing.cancelled(),
         );

@@ -19,8 +19,7 @@ pub const MESSAGE_MAX_BYTES: usize = 8 * 1024 * 1024;
 pub struct NodeOptions {
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Serving threads, each with a runtime of its own: 1 to 256. Default: half of the cores, since
-    /// the store and the callers' side of a shared machine want the rest.
+    /// Serving threads, each with a runtime of its own: 1 to 256. Default: one for each core.
     pub serving_threads: usize,
     /// Connections at the most; more wait to be accepted. Default: 8,192.
     pub connections_max: usize,
@@ -45,7 +44,7 @@ impl Default for NodeOptions {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
-            serving_threads: (cores / 2).max(1),
+            serving_threads: cores,
             connections_max: 8_192,
             queued_calls_max: 4_096,
             grace: Duration::from_secs(10),
@@ -128,6 +127,9 @@ impl KeyOptions {
 pub struct RetryOptions {
     /// Budgets in use at once; calls about more are shed. Default: 100,000.
     pub budgets_max: usize,
+    /// Clients that report first attempts or lease tokens, each counted once for each of its budgets and
+    /// for either; the reports and wishes of more come to nothing. Default: 1,000,000.
+    pub clients_max: usize,
     /// Tokens remembered, so that a question asked twice is charged once. Default: 200,000.
     pub recent_tokens_max: usize,
     /// Root requests remembered. Default: 200,000.
@@ -136,7 +138,12 @@ pub struct RetryOptions {
 
 impl Default for RetryOptions {
     fn default() -> Self {
-        Self { budgets_max: 100_000, recent_tokens_max: 200_000, recent_roots_max: 200_000 }
+        Self {
+            budgets_max: 100_000,
+            clients_max: 1_000_000,
+            recent_tokens_max: 200_000,
+            recent_roots_max: 200_000,
+        }
     }
 }
 
@@ -171,6 +178,7 @@ impl NodeOptions {
         within("waiters_max", keys.waiters_max, 1, 1_000_000)?;
         let retries = &self.retries;
         within("budgets_max", retries.budgets_max, 1, 10_000_000)?;
+        within("clients_max", retries.clients_max, 1, 100_000_000)?;
         within("recent_tokens_max", retries.recent_tokens_max, 1, 100_000_000)?;
         within("recent_roots_max", retries.recent_roots_max, 1, 100_000_000)?;
         let (shortest, longest) = (Duration::from_millis(10), Duration::from_secs(3_600));

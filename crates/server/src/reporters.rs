@@ -7,9 +7,13 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::quality::RandomState;
 use semel_domain::time::micros;
+
+use crate::room::Room;
 
 /// A reporter that was silent for this long is forgotten when its place is needed.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
@@ -45,15 +49,22 @@ struct Seen {
 /// The reporters of one scope.
 #[derive(Debug)]
 pub(crate) struct Reporters<K> {
-    seen: HashMap<K, Seen>,
+    seen: HashMap<K, Seen, RandomState>,
     most: usize,
+    room: Arc<Room>,
     searched_us: u64,
 }
 
+impl<K> Drop for Reporters<K> {
+    fn drop(&mut self) {
+        self.room.give_back(self.seen.len());
+    }
+}
+
 impl<K: Eq + Hash> Reporters<K> {
-    /// Follows at most `most` reporters.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { seen: HashMap::new(), most, searched_us: 0 }
+    /// Follows at most `most` reporters, each in a place of `room`.
+    pub(crate) fn new(most: usize, room: Arc<Room>) -> Self {
+        Self { seen: HashMap::default(), most, room, searched_us: 0 }
     }
 
     /// Takes note of report `seq` of `reporter`, at `now_us` of a clock that never goes back.
@@ -69,20 +80,29 @@ impl<K: Eq + Hash> Reporters<K> {
                 }
             };
         }
-        if self.seen.len() >= self.most && !self.forget_silent(now_us) {
-            return Admission::Full;
+        if !self.take_place() {
+            self.forget_silent(now_us);
+            if !self.take_place() {
+                return Admission::Full;
+            }
         }
         self.seen.insert(reporter, Seen { seq, at_us: now_us });
         Admission::New
     }
 
-    /// Forgets those that have been silent for long. Whether there is room now.
-    fn forget_silent(&mut self, now_us: u64) -> bool {
-        if now_us.saturating_sub(self.searched_us) >= micros(SEARCH_INTERVAL) {
-            self.searched_us = now_us;
-            self.seen.retain(|_, seen| now_us.saturating_sub(seen.at_us) < micros(FORGET_AFTER));
+    fn take_place(&self) -> bool {
+        self.seen.len() < self.most && self.room.take()
+    }
+
+    /// Forgets those that have been silent for long.
+    fn forget_silent(&mut self, now_us: u64) {
+        if now_us.saturating_sub(self.searched_us) < micros(SEARCH_INTERVAL) {
+            return;
         }
-        self.seen.len() < self.most
+        self.searched_us = now_us;
+        let before = self.seen.len();
+        self.seen.retain(|_, seen| now_us.saturating_sub(seen.at_us) < micros(FORGET_AFTER));
+        self.room.give_back(before - self.seen.len());
     }
 }
 
@@ -92,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_report_counts_once_and_never_after_a_newer_one() {
-        let mut reporters = Reporters::new(2);
+        let mut reporters = Reporters::new(2, Room::new(9));
         assert_eq!(reporters.admit("a", 1, 0), Admission::New);
         assert_eq!(reporters.admit("a", 1, 1), Admission::Repeated);
         assert_eq!(reporters.admit("a", 5, 2), Admission::New);
@@ -102,11 +122,27 @@ mod tests {
 
     #[test]
     fn no_reporter_is_forgotten_while_it_may_repeat_itself() {
-        let mut reporters = Reporters::new(1);
+        let mut reporters = Reporters::new(1, Room::new(9));
         let minute = 60_000_000;
         assert_eq!(reporters.admit("a", 1, 100 * minute), Admission::New);
         assert_eq!(reporters.admit("b", 1, 105 * minute), Admission::Full);
         assert_eq!(reporters.admit("b", 1, 111 * minute), Admission::New);
         assert_eq!(reporters.admit("a", 2, 111 * minute), Admission::Full);
+    }
+
+    #[test]
+    fn the_reporters_of_many_scopes_have_one_bound_together() {
+        let room = Room::new(2);
+        let mut scopes = [0; 3].map(|_| Reporters::new(9, Arc::clone(&room)));
+        let minute = 60_000_000;
+        let admissions = scopes.each_mut().map(|scope| scope.admit("a", 1, minute));
+        assert_eq!(admissions, [Admission::New, Admission::New, Admission::Full]);
+        let [first, second, mut third] = scopes;
+        drop(first);
+        assert_eq!(third.admit("a", 2, 2 * minute), Admission::New);
+        assert_eq!(third.admit("b", 1, 2 * minute), Admission::Full);
+        assert_eq!(third.admit("b", 1, 20 * minute), Admission::New, "in the place of \"a\"");
+        drop((second, third));
+        assert!(room.take() && room.take() && !room.take());
     }
 }

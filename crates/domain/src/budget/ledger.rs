@@ -205,7 +205,8 @@ impl Ledger {
 
     fn slot(&mut self, number: u64) -> &mut Slot {
         // Almost always the last one, or a new last one.
-        let at = self.slots.partition_point(|slot| slot.number < number);
+        let later = self.slots.iter().rev().take_while(|slot| slot.number >= number).count();
+        let at = self.slots.len() - later;
         if self.slots.get(at).is_none_or(|slot| slot.number != number) {
             self.slots.insert(at, Slot { number, ..Slot::default() });
         }

@@ -29,6 +29,9 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 const IDLE_AFTER: Duration = Duration::from_secs(20);
 /// The least pause between two requests while the store has nothing to give.
 const DRY_PAUSE: Duration = SLOT;
+/// After a part of what was wanted, so many such pauses fit a window: each costs the store a write, and holds
+/// what becomes free up for half of it.
+const DRY_PAUSES: u32 = 40;
 /// The longest such pause.
 const DRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -116,6 +119,8 @@ struct UnderWay {
     sent_at: Timestamp,
     wanted_milli: u64,
     high: bool,
+    /// How long to wait before asking again, if it brings less.
+    pause: Duration,
 }
 
 impl Share {
@@ -315,7 +320,8 @@ impl Share {
         };
         self.next_seq += 1;
         let (wanted_milli, high) = (sync.want_milli, sync.high_milli > 0);
-        self.under_way = Some(UnderWay { seq: sync.seq, sent_at: now, wanted_milli, high });
+        let pause = policy.span() / DRY_PAUSES;
+        self.under_way = Some(UnderWay { seq: sync.seq, sent_at: now, wanted_milli, high, pause });
         sync
     }
 
@@ -342,7 +348,7 @@ impl Share {
         if granted_milli < under_way.wanted_milli {
             let hint = done.more_at.map_or(DRY_PAUSE, |more_at| more_at.since(store_now));
             // What it gave may already be spent when it has more: then it is asked at once.
-            let pause = if granted_milli > 0 { DRY_PAUSE } else { hint };
+            let pause = if granted_milli > 0 { under_way.pause } else { hint };
             self.dry_until = now.after(pause.clamp(DRY_PAUSE, DRY_PAUSE_MAX));
             self.dry_for_high = under_way.high;
         }

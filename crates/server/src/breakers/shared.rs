@@ -22,6 +22,7 @@ use crate::deadline::Deadline;
 use crate::options::BreakerOptions;
 use crate::refusal::{Reason, Refusal};
 use crate::reporters::Reporters;
+use crate::room::Room;
 use crate::settle::{self, Patience, refuse};
 
 /// The parts of the map of views that are locked apart. Fixed, so that a run can be repeated.
@@ -100,7 +101,10 @@ impl<S: Store> Breakers<S> {
             in_reach: AtomicBool::new(true),
             hub: WatchHub::new(),
             arrived: Notify::new(),
-            reporters: Mutex::new(Reporters::new(options.reporters_max)),
+            reporters: Mutex::new(Reporters::new(
+                options.reporters_max,
+                Room::new(options.reporters_max),
+            )),
             gathered: AtomicUsize::new(0),
             options,
             views,

@@ -17,6 +17,7 @@ use super::lease::Leases;
 use super::parse::Report;
 use super::transition::News;
 use crate::reporters::{Admission, Reporters};
+use crate::room::Room;
 
 /// Reporters of one budget that a node follows.
 const REPORTERS_MAX: usize = 10_000;
@@ -99,18 +100,24 @@ pub(crate) struct Tally {
 }
 
 impl Account {
-    pub(crate) fn new(downstream: Downstream, node: Incarnation, now: Timestamp) -> Self {
+    /// Whoever reports first attempts of it or leases tokens is followed in a place of `room`.
+    pub(crate) fn new(
+        downstream: Downstream,
+        node: Incarnation,
+        room: &Arc<Room>,
+        now: Timestamp,
+    ) -> Self {
         let state = State {
             share: Share::new(node, now),
             policy: Arc::default(),
             policy_version: None,
             heard_at: now,
-            leases: Leases::default(),
+            leases: Leases::new(Arc::clone(room)),
             tally: Tally::default(),
             store_away: false,
             schedule: Schedule::Idle,
             waiting: 0,
-            reporters: Reporters::new(REPORTERS_MAX),
+            reporters: Reporters::new(REPORTERS_MAX, Arc::clone(room)),
             unpriced: Vec::new(),
         };
         Self {
@@ -236,7 +243,7 @@ mod tests {
             tenant: Tenant::parse("acme").expect("valid"),
             dependency: Dependency::parse("stripe").expect("valid"),
         };
-        Account::new(downstream, Incarnation([1; 16]), START)
+        Account::new(downstream, Incarnation([1; 16]), &Room::new(9), START)
     }
 
     fn news(version: u64) -> Option<News> {

@@ -3,11 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
+use foldhash::quality::RandomState;
 use semel_domain::budget::Incarnation;
-use semel_domain::budget::layout::record_key;
 use semel_domain::downstream::Downstream;
 use semel_domain::time::Timestamp;
 use semel_store::Clock;
@@ -18,6 +17,7 @@ use super::roots::Roots;
 use super::tokens::Tokens;
 use crate::options::RetryOptions;
 use crate::refusal::Refusal;
+use crate::room::Room;
 
 /// A budget that was not used for so long is forgotten: longer than a report can be under way.
 const FORGET_AFTER: Duration = Duration::from_secs(900);
@@ -31,8 +31,10 @@ pub(crate) struct Budgets {
     /// Tells the keeper that an account can't wait.
     pub(crate) urgent: Notify,
     urgent_accounts: Mutex<Vec<Arc<Account>>>,
-    accounts: DashMap<Bytes, Arc<Account>>,
+    accounts: DashMap<Downstream, Arc<Account>, RandomState>,
     accounts_max: usize,
+    /// For the clients of all budgets.
+    clients: Arc<Room>,
 }
 
 impl Budgets {
@@ -44,8 +46,9 @@ impl Budgets {
             roots: Roots::new(options.recent_roots_max),
             urgent: Notify::new(),
             urgent_accounts: Mutex::default(),
-            accounts: DashMap::new(),
+            accounts: DashMap::default(),
             accounts_max: options.budgets_max,
+            clients: Room::new(options.clients_max),
         }
     }
 
@@ -56,15 +59,14 @@ impl Budgets {
 
     /// The account of a budget, made when it is first asked for.
     pub(crate) fn account(&self, downstream: &Downstream) -> Result<Arc<Account>, Refusal> {
-        let key = record_key(downstream);
-        if let Some(account) = self.accounts.get(&key) {
+        if let Some(account) = self.accounts.get(downstream) {
             return Ok(Arc::clone(&account));
         }
         if self.accounts.len() >= self.accounts_max {
             return Err(Refusal::overloaded());
         }
-        let new = || Account::new(downstream.clone(), self.node, self.now());
-        match self.accounts.entry(key) {
+        let new = || Account::new(downstream.clone(), self.node, &self.clients, self.now());
+        match self.accounts.entry(downstream.clone()) {
             Entry::Occupied(account) => Ok(Arc::clone(account.get())),
             Entry::Vacant(place) => Ok(Arc::clone(&place.insert(Arc::new(new())))),
         }

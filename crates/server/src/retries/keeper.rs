@@ -25,6 +25,9 @@ use crate::settle;
 const BATCH_MAX: usize = 256;
 /// Batches under way at once.
 const UNDER_WAY_MAX: usize = 4;
+/// Batches that are not full are sent at least this long apart: of many busy budgets, what comes due
+/// meanwhile shares a write of the store.
+const SENT_APART: Duration = Duration::from_millis(5);
 /// How long a sync is sent again before it is given up.
 const SENT_FOR: Duration = Duration::from_secs(3);
 /// The first pause before a sync is sent again; it doubles.
@@ -73,6 +76,8 @@ type Answer = Result<Result<Decided, DecodeError>, StoreError>;
 struct Agenda {
     timed: BTreeMap<(Timestamp, u64), Due>,
     ready: VecDeque<Job>,
+    /// When the next batch may be sent that is not full.
+    send_at: Timestamp,
     arrivals: u64,
 }
 
@@ -88,12 +93,20 @@ impl Agenda {
     }
 
     fn next(&self) -> Option<Timestamp> {
-        self.timed.first_key_value().map(|((when, _), _)| *when)
+        let timed = self.timed.first_key_value().map(|((when, _), _)| *when);
+        let ready = (!self.ready.is_empty()).then_some(self.send_at);
+        timed.into_iter().chain(ready).min()
     }
 
-    fn batch(&mut self) -> Vec<Job> {
+    /// The next batch, if it is time for one.
+    fn batch(&mut self, now: Timestamp) -> Option<Vec<Job>> {
+        let due = self.ready.len() >= BATCH_MAX || now >= self.send_at;
+        if self.ready.is_empty() || !due {
+            return None;
+        }
+        self.send_at = now.after(SENT_APART);
         let count = self.ready.len().min(BATCH_MAX);
-        self.ready.drain(..count).collect()
+        Some(self.ready.drain(..count).collect())
     }
 }
 
@@ -114,14 +127,16 @@ impl<S: Store> Keeper<S> {
                     Due::Send(job) => agenda.ready.push_back(job),
                 }
             }
-            while under_way.len() < UNDER_WAY_MAX && !agenda.ready.is_empty() {
-                under_way.push(self.carry(agenda.batch()));
+            while under_way.len() < UNDER_WAY_MAX {
+                let Some(batch) = agenda.batch(now) else { break };
+                under_way.push(self.carry(batch));
             }
             if now >= forget_at {
                 self.budgets.forget_idle();
                 forget_at = now.after(FORGET_INTERVAL);
             }
-            let next = agenda.next().map_or(forget_at, |next| next.min(forget_at));
+            let next = agenda.next().filter(|_| under_way.len() < UNDER_WAY_MAX);
+            let next = next.map_or(forget_at, |next| next.min(forget_at));
             tokio::select! {
                 biased;
                 Some(results) = under_way.next() => self.take(results, &mut agenda),

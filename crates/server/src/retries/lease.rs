@@ -15,6 +15,7 @@ use super::parse::LeaseAsk;
 use super::reply;
 use crate::breakers::Gate;
 use crate::refusal::Refusal;
+use crate::room::Room;
 
 /// Clients that lease tokens of one budget from one node at once.
 const LESSEES_MAX: usize = 10_000;
@@ -27,11 +28,11 @@ const KEPT_AFTER_END: Duration = Duration::from_secs(60);
 const SEARCH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The clients that lease tokens of one budget.
-#[derive(Default)]
 pub(crate) struct Leases {
     known: BTreeMap<Incarnation, Lessee>,
     /// When those that have been silent for long were last looked for.
     searched_at: Timestamp,
+    room: Arc<Room>,
 }
 
 #[derive(Default)]
@@ -99,8 +100,7 @@ impl State {
         may_wait: bool,
         now: Timestamp,
     ) -> Option<Lease> {
-        let is_known = self.leases.known.contains_key(&ask.lessee);
-        if !is_known && self.leases.is_full(now) {
+        if !self.leases.follow(ask.lessee, now) {
             return Some(Lease::default());
         }
         match self.leases.known.get(&ask.lessee) {
@@ -154,15 +154,46 @@ impl State {
     }
 }
 
+impl Drop for Leases {
+    fn drop(&mut self) {
+        self.room.give_back(self.known.len());
+    }
+}
+
 impl Leases {
-    /// Whether one more client can't be followed. Forgets those that have been silent for long.
-    fn is_full(&mut self, now: Timestamp) -> bool {
-        let full = self.known.len() >= LESSEES_MAX;
-        if full && now.since(self.searched_at) >= SEARCH_INTERVAL {
-            self.searched_at = now;
-            self.known.retain(|_, lessee| now.since(lessee.granted.expires_at) < KEPT_AFTER_END);
+    /// Those of a budget that is new, each in a place of `room`.
+    pub(super) const fn new(room: Arc<Room>) -> Self {
+        Self { known: BTreeMap::new(), searched_at: Timestamp::from_micros(0), room }
+    }
+
+    /// Follows a client from now on. False: there is no place for it, even without those that have been
+    /// silent for long.
+    fn follow(&mut self, lessee: Incarnation, now: Timestamp) -> bool {
+        if self.known.contains_key(&lessee) {
+            return true;
         }
-        self.known.len() >= LESSEES_MAX
+        if !self.take_place() {
+            self.forget_silent(now);
+            if !self.take_place() {
+                return false;
+            }
+        }
+        self.known.insert(lessee, Lessee::default());
+        true
+    }
+
+    fn take_place(&self) -> bool {
+        self.known.len() < LESSEES_MAX && self.room.take()
+    }
+
+    fn forget_silent(&mut self, now: Timestamp) {
+        if now.since(self.searched_at) < SEARCH_INTERVAL {
+            return;
+        }
+        self.searched_at = now;
+        let before = self.known.len();
+        self.known.retain(|_, lessee| now.since(lessee.granted.expires_at) < KEPT_AFTER_END);
+        self.room.give_back(before - self.known.len());
     }
 }
 
@@ -219,16 +250,23 @@ mod tests {
 
     #[test]
     fn clients_that_were_silent_for_long_make_room_for_others() {
-        let mut leases = Leases::default();
-        for number in 0..LESSEES_MAX as u128 {
-            leases.known.insert(Incarnation(number.to_be_bytes()), Lessee::default());
+        let room = Room::new(LESSEES_MAX + 1);
+        let mut leases = Leases::new(Arc::clone(&room));
+        let client = |number: usize| Incarnation((number as u128).to_be_bytes());
+        let start = Timestamp::default();
+        for number in 0..LESSEES_MAX {
+            assert!(leases.follow(client(number), start));
         }
-        let mut busy = Lessee::default();
-        let end = Timestamp::default().after(KEPT_AFTER_END);
+        let end = start.after(KEPT_AFTER_END);
+        let busy = leases.known.get_mut(&client(7)).expect("followed");
         busy.granted.expires_at = end;
-        leases.known.insert(Incarnation([9; 16]), busy);
-        assert!(leases.is_full(Timestamp::default()));
-        assert!(!leases.is_full(end));
-        assert_eq!(leases.known.len(), 1, "the one whose lease only just ended is still followed");
+        assert!(!leases.follow(client(LESSEES_MAX), start), "the budget's bound");
+        assert!(leases.follow(client(7), start), "it is followed already");
+        let mut other = Leases::new(Arc::clone(&room));
+        assert!(other.follow(client(0), start));
+        assert!(!other.follow(client(1), start), "the node's bound");
+        assert!(leases.follow(client(LESSEES_MAX), end));
+        assert_eq!(leases.known.len(), 2, "the one whose lease only just ended is still followed");
+        assert!(other.follow(client(1), end));
     }
 }
