@@ -11,6 +11,9 @@ use crate::refusal::Refusal;
 /// The response metadata that says what was left of the call's deadline, in milliseconds.
 pub(crate) const REMAINING_HEADER: &str = "semel-remaining-ms";
 
+/// What work leaves of a call's time at the most, for the answer to travel.
+const ANSWER_MARGIN: Duration = Duration::from_millis(20);
+
 /// The end of a call's time, if it has one, on the node's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Option<u64>);
@@ -56,6 +59,11 @@ impl Deadline {
     /// What is left; `None`: no end.
     pub(crate) fn left(self, clock: &dyn Clock) -> Option<Duration> {
         self.0.map(|end_us| Duration::from_micros(end_us.saturating_sub(clock.monotonic_us())))
+    }
+
+    /// What is left for the node's own work: the rest is for the answer to travel. `None`: no end.
+    pub(crate) fn left_for_work(self, clock: &dyn Clock) -> Option<Duration> {
+        self.left(clock).map(|left| left.saturating_sub(ANSWER_MARGIN.min(left / 4)))
     }
 
     /// Notes in a reply's metadata what is left.

@@ -35,7 +35,7 @@ impl<'a> Patience<'a> {
     /// Pauses before the next try. False: there is no time for one.
     pub(crate) async fn pause(&mut self) -> bool {
         let now = Timestamp::from_micros(self.clock.monotonic_us());
-        let left = self.deadline.left(self.clock).unwrap_or_else(|| self.until.since(now));
+        let left = self.deadline.left_for_work(self.clock).unwrap_or_else(|| self.until.since(now));
         if left <= self.pause {
             return false;
         }

@@ -8,7 +8,7 @@ use semel_domain::keys::layout::Address;
 use semel_domain::keys::{ClaimOutcome, Command, DecodeError, InProgress, Outcome, ReplayOutcome};
 use semel_domain::limits::WAIT_CLAIM_MIN;
 use semel_domain::time::Timestamp;
-use semel_store::{Clock, Store, StoreError};
+use semel_store::{Clock, Store, StoreError, Update};
 use tokio_util::sync::CancellationToken;
 
 use super::transition::{Decided, KeyTransition};
@@ -20,8 +20,6 @@ use crate::settle::{Patience, refuse};
 
 /// A waiter looks again this often even if no wake-up comes: a missed one costs time, not the answer.
 const RECHECK: Duration = Duration::from_secs(2);
-/// What a wait leaves of the call's deadline, for the answer to travel.
-const ANSWER_MARGIN: Duration = Duration::from_millis(20);
 
 /// Carries commands out for one serving thread.
 pub(crate) struct Engine<S> {
@@ -60,7 +58,7 @@ impl<S: Store> Engine<S> {
         let update = transition.into_update(call.record_key.clone());
         let mut patience = self.patience(call.deadline);
         loop {
-            match self.batcher.submit(update.clone(), priority).await {
+            match self.submit(update.clone(), priority, call.deadline).await {
                 Ok(result) if !is_unknown(&result) || !patience.pause().await => {
                     return finish(result);
                 }
@@ -70,6 +68,20 @@ impl<S: Store> Engine<S> {
                 Err(NotQueued::Closed) => return Err(Refusal::shutting_down()),
             }
         }
+    }
+
+    /// Waits for the store as long as the call has time to bring an answer home. An update that was not
+    /// yet on its way then is withdrawn.
+    async fn submit(
+        &self,
+        update: Update<KeyTransition>,
+        priority: Priority,
+        deadline: Deadline,
+    ) -> Result<Answer, NotQueued> {
+        let submitted = self.batcher.submit(update, priority);
+        let Some(left) = deadline.left_for_work(&*self.clock) else { return submitted.await };
+        let answered = tokio::time::timeout(left, submitted).await;
+        answered.unwrap_or_else(|_| Ok(Err(out_of_time())))
     }
 
     /// Decides many commands in one batch, with a result for each. Commands on the same key see each
@@ -85,13 +97,13 @@ impl<S: Store> Engine<S> {
             KeyTransition { address, command }.into_update(record_key)
         };
         let updates: Vec<_> = commands.into_iter().map(update).collect();
-        let mut results = self.store.update(updates.clone()).await;
+        let mut results = self.update(updates.clone(), deadline).await;
         let mut patience = self.patience(deadline);
         while results.iter().any(is_unknown) && patience.pause().await {
             let unknown = || results.iter().map(is_unknown);
             let again = updates.iter().zip(unknown()).filter(|(_, unknown)| *unknown);
             let again = again.map(|(update, _)| update.clone()).collect();
-            let mut settled = self.store.update(again).await.into_iter();
+            let mut settled = self.update(again, deadline).await.into_iter();
             for result in results.iter_mut().filter(|result| is_unknown(result)) {
                 if let Some(known) = settled.next() {
                     *result = known;
@@ -99,6 +111,15 @@ impl<S: Store> Engine<S> {
             }
         }
         results.into_iter().map(finish).collect()
+    }
+
+    /// The store's answers, or, when the call has no more time for them, that they are unknown.
+    async fn update(&self, batch: Vec<Update<KeyTransition>>, deadline: Deadline) -> Vec<Answer> {
+        let items = batch.len();
+        let answers = self.store.update(batch);
+        let Some(left) = deadline.left_for_work(&*self.clock) else { return answers.await };
+        let answers = tokio::time::timeout(left, answers).await;
+        answers.unwrap_or_else(|_| (0..items).map(|_| Err(out_of_time())).collect())
     }
 
     /// Decides a claim or a replay; while somebody else is at work, waits for the end of that: for at
@@ -142,9 +163,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn wait_bound(&self, deadline: Deadline, wait: Duration) -> Duration {
-        deadline
-            .left(&*self.clock)
-            .map_or(wait, |left| wait.min(left.saturating_sub(ANSWER_MARGIN)))
+        deadline.left_for_work(&*self.clock).map_or(wait, |left| wait.min(left))
     }
 
     /// Refuses a call whose time can't be enough for the work in front of it.
@@ -168,6 +187,10 @@ impl<S: Store> Engine<S> {
 
 /// What the store says of one update.
 type Answer = Result<Result<Decided, DecodeError>, StoreError>;
+
+fn out_of_time() -> StoreError {
+    StoreError::Unknown("it gave no answer in the call's time".into())
+}
 
 fn is_unknown(answer: &Answer) -> bool {
     matches!(answer, Err(StoreError::Unknown(_)))

@@ -5,6 +5,7 @@
 //! what it carried is forfeited.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,8 +77,6 @@ type Answer = Result<Result<Decided, DecodeError>, StoreError>;
 struct Agenda {
     timed: BTreeMap<(Timestamp, u64), Due>,
     ready: VecDeque<Job>,
-    /// When the next batch may be sent that is not full.
-    send_at: Timestamp,
     arrivals: u64,
 }
 
@@ -93,19 +92,15 @@ impl Agenda {
     }
 
     fn next(&self) -> Option<Timestamp> {
-        let timed = self.timed.first_key_value().map(|((when, _), _)| *when);
-        let ready = (!self.ready.is_empty()).then_some(self.send_at);
-        timed.into_iter().chain(ready).min()
+        self.timed.first_key_value().map(|((when, _), _)| *when)
     }
 
-    /// The next batch, if it is time for one.
-    fn batch(&mut self, now: Timestamp) -> Option<Vec<Job>> {
-        let due = self.ready.len() >= BATCH_MAX || now >= self.send_at;
-        if self.ready.is_empty() || !due {
+    /// The next batch; if it is too early for one that is not full, only a full one.
+    fn batch(&mut self, early: bool) -> Option<Vec<Job>> {
+        let count = self.ready.len().min(BATCH_MAX);
+        if count == 0 || (early && count < BATCH_MAX) {
             return None;
         }
-        self.send_at = now.after(SENT_APART);
-        let count = self.ready.len().min(BATCH_MAX);
         Some(self.ready.drain(..count).collect())
     }
 }
@@ -116,6 +111,7 @@ impl<S: Store> Keeper<S> {
         let mut agenda = Agenda::default();
         let mut under_way = FuturesUnordered::new();
         let mut forget_at = self.budgets.now().after(FORGET_INTERVAL);
+        let (mut pause, mut early) = (pin!(tokio::time::sleep(SENT_APART)), false);
         loop {
             let now = self.budgets.now();
             for account in self.budgets.take_urgent() {
@@ -128,20 +124,22 @@ impl<S: Store> Keeper<S> {
                 }
             }
             while under_way.len() < UNDER_WAY_MAX {
-                let Some(batch) = agenda.batch(now) else { break };
+                let Some(batch) = agenda.batch(early) else { break };
                 under_way.push(self.carry(batch));
+                pause.set(tokio::time::sleep(SENT_APART));
+                early = true;
             }
             if now >= forget_at {
                 self.budgets.forget_idle();
                 forget_at = now.after(FORGET_INTERVAL);
             }
-            let next = agenda.next().filter(|_| under_way.len() < UNDER_WAY_MAX);
-            let next = next.map_or(forget_at, |next| next.min(forget_at));
+            let next = agenda.next().map_or(forget_at, |next| next.min(forget_at));
             tokio::select! {
                 biased;
                 Some(results) = under_way.next() => self.take(results, &mut agenda),
                 () = self.budgets.urgent.notified() => {}
                 () = closing.cancelled() => break,
+                () = &mut pause, if early => early = false,
                 () = tokio::time::sleep(next.since(now)) => {}
             }
         }

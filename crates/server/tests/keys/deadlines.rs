@@ -80,6 +80,29 @@ async fn a_store_that_was_slow_once_counts_as_slow_for_ever() {
     panic!("nobody gets through any more");
 }
 
+/// A caller whose time runs out learns nothing, although the node knows that its store is silent.
+#[tokio::test]
+async fn a_store_that_hangs_leaves_callers_without_a_word() {
+    let node = TestNode::start().await;
+    let done = claim("done");
+    let fence = node.keys.claim(done.clone()).await.expect("granted").fence;
+    let brief = Duration::from_millis(500);
+    let refused = |status: tonic::Status| Refused::of(&status).reason;
+    node.store.faults().script([Fault::Hold, Fault::Hold, Fault::Hold]);
+    let status = node.keys.raw().claim_key(timed(claim("k"), brief)).await.expect_err("no answer");
+    assert_eq!(refused(status), "STORE_UNAVAILABLE");
+    let last = timed(succeed(&done, fence, "x"), brief);
+    let status = node.keys.raw().complete_key(last).await.expect_err("no answer");
+    assert_eq!(refused(status), "STORE_UNAVAILABLE");
+    let claims = vec![claim("a"), claim("b")];
+    let batch = timed(semel_proto::v1::ClaimKeysRequest { claims }, brief);
+    let reply = node.keys.raw().claim_keys(batch).await.expect("a result for each").into_inner();
+    assert_eq!(reply.results.len(), 2);
+    node.store.faults().release();
+    let again = node.keys.complete(succeed(&done, fence, "x")).await.expect("completed");
+    assert!(again.already_completed, "the repeat settles it");
+}
+
 #[tokio::test]
 async fn a_claim_that_committed_after_its_caller_gave_up_locks_everybody_out() {
     let node = TestNode::start().await;
