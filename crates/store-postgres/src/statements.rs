@@ -80,7 +80,7 @@ FROM (
     ) AS slice
     WINDOW running AS (ORDER BY key ROWS UNBOUNDED PRECEDING)
 ) AS summed
-WHERE place = 1 OR total - own <= $4
+WHERE place <= 2 OR total - own <= $4
 ORDER BY key"
     )
 }
