@@ -99,7 +99,12 @@ impl Failure {
         if again {
             return Self::Again(text);
         }
-        let class = found.code().code().get(..2).unwrap_or_default();
+        let code = found.code().code();
+        let class = code.get(..2).unwrap_or_default();
+        // Something between here and the server lost sight of it.
+        if class == "08" || code == "40003" {
+            return Self::Unknown(text);
+        }
         let unavailable = [
             // The lock or the time ran out, the row is locked, or the server ends.
             SqlState::LOCK_NOT_AVAILABLE,
@@ -110,10 +115,8 @@ impl Failure {
             SqlState::INVALID_SQL_STATEMENT_NAME,
             SqlState::FEATURE_NOT_SUPPORTED,
         ];
-        // Connections, resources, interventions, the system, and transactions cut off.
-        if unavailable.contains(found.code())
-            || ["08", "25", "40", "53", "57", "58"].contains(&class)
-        {
+        // Resources, interventions, the system, and transactions that were ended.
+        if unavailable.contains(found.code()) || ["25", "40", "53", "57", "58"].contains(&class) {
             return Self::Unavailable(text);
         }
         Self::Invalid(text)

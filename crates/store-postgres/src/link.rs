@@ -80,7 +80,13 @@ impl Link {
         let (client, connection) = tokio::time::timeout(wait, connect).await.map_err(late)??;
         let session = Arc::new(Session::new(client, options));
         let mut driving = pin!(drive(connection, shared));
-        let set_up = tokio::time::timeout(wait, session.set_up(self.duty, options));
+        let set_up = async {
+            let latest_us = session.set_up(self.duty, options).await?;
+            // The database may be another one than before, with a clock that is behind.
+            shared.time.pass(latest_us);
+            Ok::<_, tokio_postgres::Error>(())
+        };
+        let set_up = tokio::time::timeout(wait, set_up);
         tokio::select! {
             done = set_up => done.map_err(late)?.map_err(|error| describe(&error))?,
             lost = &mut driving => return Err(lost),

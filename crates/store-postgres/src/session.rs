@@ -82,17 +82,17 @@ impl Session {
         }
     }
 
-    /// Gives the session its settings.
+    /// Gives the session its settings, and returns the newest time of a commit.
     pub(crate) async fn set_up(
         &self,
         duty: Duty,
         options: &PostgresOptions,
-    ) -> Result<(), tokio_postgres::Error> {
+    ) -> Result<i64, tokio_postgres::Error> {
         self.client.batch_execute(&settings(duty, options)).await?;
         if duty == Duty::Listen {
             self.client.batch_execute(&format!("LISTEN {}", options.channel())).await?;
         }
-        Ok(())
+        self.client.query_one_scalar(statements::LATEST, &[]).await
     }
 
     /// Runs a statement. What was sent and not answered may have been done.

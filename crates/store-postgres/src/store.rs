@@ -18,7 +18,7 @@ use crate::error::{Failure, OpenError};
 use crate::options::PostgresOptions;
 use crate::session::{Duty, Named};
 use crate::shared::Shared;
-use crate::{scan, schema, statements, update, wakes, warnings};
+use crate::{scan, schema, update, wakes, warnings};
 
 /// How often the database's clock is compared with the node's.
 const PROBE: Duration = Duration::from_secs(5);
@@ -185,14 +185,11 @@ async fn run(
     while links.join_next().await.is_some() {}
 }
 
-/// Waits for the connections, and takes the time from the database.
+/// Waits for the connections, and compares the clocks.
 async fn first_look(shared: &Shared) -> Result<(), Failure> {
     let wait = Duration::from_millis(shared.options.connect_timeout_ms);
     shared.all_up_within(wait).await;
-    let (_, session) = shared.session_within(Duty::Synced, wait).await?;
-    let rows = session.query_once(statements::LATEST).await?;
-    let latest = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose();
-    shared.time.pass(latest.ok().flatten().unwrap_or(0));
+    shared.session_within(Duty::Synced, wait).await?;
     probe(shared).await
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants: no transition is given a time before one that any transition of this process was given,
 //! nor, after a reopening, before the time of any commit: the newest time is written in each commit
-//! (table `times`) and is the floor when a store is opened.
+//! (table `times`) and is a floor from each new connection on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -170,7 +170,11 @@ async fn a_database_that_takes_no_writes_is_unavailable() {
     let node = node(&server).await;
     one(&node, "key", Step::Add).await;
     let client = foreign(&server).await;
-    client.client.batch_execute("ALTER SYSTEM SET default_transaction_read_only = on").await.unwrap();
+    client
+        .client
+        .batch_execute("ALTER SYSTEM SET default_transaction_read_only = on")
+        .await
+        .unwrap();
     client.client.batch_execute("SELECT pg_reload_conf()").await.unwrap();
     let mut refused = 0;
     while refused < 3 {
@@ -220,7 +224,9 @@ async fn settings_that_lose_data_are_told() {
     let Some(server) = Postgres::start("dangerous settings", &settings) else { return };
     let node = node(&server).await;
     let warnings = node.durability_warnings().await.unwrap();
-    for (setting, warning) in ["fsync", "full_page_writes", "synchronous_commit"].iter().zip(&warnings) {
+    for (setting, warning) in
+        ["fsync", "full_page_writes", "synchronous_commit"].iter().zip(&warnings)
+    {
         assert!(warning.starts_with(setting), "{warnings:?}");
     }
     assert_eq!(warnings.len(), 3, "{warnings:?}");
@@ -248,4 +254,56 @@ async fn who_can_not_be_reached_is_named_without_the_password() {
         assert!(!text.contains("s3cret") && !text.contains("postgres://"), "{text}");
         println!("{error}");
     }
+}
+
+/// The sessions are stopped, as if the network had swallowed all that is sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_says_nothing_is_given_up() {
+    let Some(server) = Postgres::start("a silent database", &[]) else { return };
+    let mut short = options(&server);
+    short.statement_timeout_ms = 500;
+    let node = PostgresStore::open(short).await.unwrap();
+    one(&node, "key", Step::Add).await;
+    let client = foreign(&server).await;
+    let sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = 'semel'";
+    let rows = client.client.query(sessions, &[]).await.unwrap();
+    let stopped: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+    let signal = |signal| {
+        for pid in &stopped {
+            let pid = rustix::process::Pid::from_raw(*pid).expect("a process id");
+            // One that was given up may have ended.
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    };
+    signal(rustix::process::Signal::STOP);
+    let began_us = SystemClock.monotonic_us();
+    let answer = try_one(&node, "key", Step::Add).await;
+    let took_us = SystemClock.monotonic_us() - began_us;
+    // It was reading still.
+    assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    assert!((1_400_000..3_000_000).contains(&took_us), "{took_us} µs");
+    settle(&node, "key", Step::Add).await;
+    signal(rustix::process::Signal::CONT);
+    let count = one(&node, "key", Step::Read).await;
+    assert_eq!(crate::steps::number(count.as_deref()), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn time_does_not_go_back_with_the_databases_clock() {
+    let Some(server) = Postgres::start("a clock that went back", &[]) else { return };
+    drop(node(&server).await);
+    let client = foreign(&server).await;
+    // As if the clock had been an hour ahead when the last commit came.
+    let ahead = "UPDATE semel.times SET now_us =
+                 (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 3600000000 WHERE slot = 7";
+    client.client.execute(ahead, &[]).await.unwrap();
+    let node = node(&server).await;
+    let answers = node.update(vec![semel_store::Update {
+        key: "key".into(),
+        durability: Durability::Synced,
+        transition: crate::steps::TellTime,
+    }]);
+    let now_us = *answers.await[0].as_ref().expect("a time");
+    let ahead_us = now_us - SystemClock.now_us();
+    assert!((3_590_000_000..3_600_000_001).contains(&ahead_us), "{ahead_us} µs");
 }

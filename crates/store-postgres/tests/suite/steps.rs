@@ -16,6 +16,8 @@ pub(crate) enum Step {
     Read,
     Put(Bytes),
     Delete,
+    /// Keeps the record and puts the entry "mark".
+    Mark,
     /// Adds 1 to a number of 8 bytes.
     Add,
     /// Appends a number unless it is there, with an index entry that carries it: so it may be run again.
@@ -29,6 +31,10 @@ impl Transition for Step {
         let put = |value: Vec<u8>| Change { value: ValueChange::Put(value.into()), index: vec![] };
         let change = match self {
             Self::Read => Change::keep(),
+            Self::Mark => {
+                let entry = IndexChange::Put { key: "mark".into(), value: "it".into() };
+                Change { value: ValueChange::Keep, index: vec![entry] }
+            }
             Self::Put(value) => put(value.to_vec()),
             Self::Delete => Change { value: ValueChange::Delete, index: vec![] },
             Self::Add => put((number(old) + 1).to_be_bytes().to_vec()),
@@ -41,6 +47,18 @@ impl Transition for Step {
             }
         };
         (change, old.map(Bytes::copy_from_slice))
+    }
+}
+
+/// Tells the store's time.
+#[derive(Clone, Debug)]
+pub(crate) struct TellTime;
+
+impl Transition for TellTime {
+    type Outcome = u64;
+
+    fn apply(&self, _old: Option<&[u8]>, now_us: u64) -> (Change, u64) {
+        (Change::keep(), now_us)
     }
 }
 

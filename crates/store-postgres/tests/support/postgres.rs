@@ -99,7 +99,7 @@ impl Postgres {
         let (log, ready) = follow(lines, log);
         self.running = Some(Running { child, log });
         if ready.recv_timeout(PATIENCE).is_err() {
-            panic!("the server is not ready: {}", fs::read_to_string(self.log_path()).unwrap());
+            panic!("the server is not ready: {}", self.log())
         }
     }
 
@@ -143,6 +143,11 @@ impl Postgres {
 
     pub(crate) fn data(&self) -> PathBuf {
         self.directory.path().join("data")
+    }
+
+    /// What the server wrote to its log so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).expect("the log is readable")
     }
 
     fn log_path(&self) -> PathBuf {
