@@ -89,10 +89,11 @@ impl Session {
         options: &PostgresOptions,
     ) -> Result<i64, tokio_postgres::Error> {
         self.client.batch_execute(&settings(duty, options)).await?;
+        let latest_us = self.client.query_one_scalar(statements::LATEST, &[]).await?;
         if duty == Duty::Listen {
             self.client.batch_execute(&format!("LISTEN {}", options.channel())).await?;
         }
-        self.client.query_one_scalar(statements::LATEST, &[]).await
+        Ok(latest_us)
     }
 
     /// Runs a statement. What was sent and not answered may have been done.
