@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
+use rustix::process::Signal;
 use semel_store::{Clock, Durability, Scan, Space, Store, StoreError, SystemClock};
 use semel_store_postgres::{OpenError, PostgresOptions, PostgresStore};
 use tokio::task::JoinSet;
@@ -148,19 +149,29 @@ async fn a_session_killed_in_a_write_leaves_the_result_unknown() {
     one(&node, "locked", Step::Add).await;
     let client = foreign(&server).await;
     client.client.batch_execute("BEGIN; SELECT FROM semel.records FOR UPDATE").await.unwrap();
-    let writing = {
-        let node = Arc::clone(&node);
-        async move { try_one(&node, "locked", Step::Add).await }
-    };
+    let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                WHERE application_name = 'semel' AND wait_event_type = 'Lock'";
     let killing = async {
-        let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-                    WHERE application_name = 'semel' AND wait_event_type = 'Lock'";
         let killer = foreign(&server).await;
         while killer.count(kill).await == 0 {}
     };
-    let (answer, ()) = tokio::join!(writing, killing);
+    let (answer, ()) = tokio::join!(try_one(&node, "locked", Step::Add), killing);
     assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
-    client.client.batch_execute("ROLLBACK").await.unwrap();
+    // Without a word of goodbye: the server then ends all of its sessions.
+    let waiting = "SELECT coalesce(max(pid), 0)::bigint FROM pg_stat_activity
+                   WHERE application_name = 'semel' AND wait_event_type = 'Lock'";
+    let killing = async {
+        let killer = foreign(&server).await;
+        let mut pid = 0;
+        while pid == 0 {
+            pid = killer.count(waiting).await;
+        }
+        let pid = rustix::process::Pid::from_raw(pid.try_into().expect("a process id"));
+        let killed = rustix::process::kill_process(pid.expect("a process"), Signal::KILL);
+        killed.expect("the session is ours");
+    };
+    let (answer, ()) = tokio::join!(try_one(&node, "locked", Step::Add), killing);
+    assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
     settle(&node, "locked", Step::Add).await;
 }
 
@@ -275,7 +286,7 @@ async fn a_database_that_says_nothing_is_given_up() {
             let _ = rustix::process::kill_process(pid, signal);
         }
     };
-    signal(rustix::process::Signal::STOP);
+    signal(Signal::STOP);
     let began_us = SystemClock.monotonic_us();
     let answer = try_one(&node, "key", Step::Add).await;
     let took_us = SystemClock.monotonic_us() - began_us;
@@ -283,7 +294,7 @@ async fn a_database_that_says_nothing_is_given_up() {
     assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
     assert!((1_400_000..3_000_000).contains(&took_us), "{took_us} µs");
     settle(&node, "key", Step::Add).await;
-    signal(rustix::process::Signal::CONT);
+    signal(Signal::CONT);
     let count = one(&node, "key", Step::Read).await;
     assert_eq!(crate::steps::number(count.as_deref()), 2);
 }

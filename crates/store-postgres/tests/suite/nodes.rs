@@ -39,6 +39,33 @@ async fn increments_of_three_nodes_lose_nothing() {
     }
 }
 
+/// Whoever loses a record must leave no entry behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_race_for_records_leaves_the_entries_of_the_winners_only() {
+    let Some(server) = Postgres::start("races of nodes", &[]) else { return };
+    let nodes = nodes(&server, 3).await;
+    let mut lost = 0;
+    for round in 0..30 {
+        let claim = |(number, node): (usize, &Arc<PostgresStore>)| {
+            let item = |key: u32| {
+                let owner = format!("{round} {key} {number}").into();
+                item(&format!("{round} {key}"), Durability::Synced, Step::Claim(owner))
+            };
+            let (batch, node) = ((0..40).map(item).collect(), Arc::clone(node));
+            async move { node.update(batch).await }
+        };
+        for answers in futures::future::join_all(nodes.iter().enumerate().map(claim)).await {
+            lost += answers.iter().filter(|it| it.as_ref().expect("no fault").is_some()).count();
+        }
+    }
+    assert_eq!(lost, 30 * 40 * 2, "each record has one winner");
+    let client = foreign(&server).await;
+    let entries = "SELECT count(*) FROM semel.entries";
+    let owned = "SELECT count(*) FROM semel.entries AS it JOIN semel.records AS of
+                 ON it.key = of.value AND it.value = of.value";
+    assert_eq!((client.count(entries).await, client.count(owned).await), (1_200, 1_200));
+}
+
 /// Inserts, updates and deletes over the same few keys in random order and in all mixtures: whoever
 /// locks them in another order than the others would meet a deadlock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

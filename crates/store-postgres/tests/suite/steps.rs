@@ -16,6 +16,8 @@ pub(crate) enum Step {
     Read,
     Put(Bytes),
     Delete,
+    /// Puts this as the record and as an entry, if there is no record.
+    Claim(Bytes),
     /// Keeps the record and puts the entry "mark".
     Mark,
     /// Adds 1 to a number of 8 bytes.
@@ -31,6 +33,11 @@ impl Transition for Step {
         let put = |value: Vec<u8>| Change { value: ValueChange::Put(value.into()), index: vec![] };
         let change = match self {
             Self::Read => Change::keep(),
+            Self::Claim(_) if old.is_some() => Change::keep(),
+            Self::Claim(owner) => {
+                let entry = IndexChange::Put { key: owner.clone(), value: owner.clone() };
+                Change { value: ValueChange::Put(owner.clone()), index: vec![entry] }
+            }
             Self::Mark => {
                 let entry = IndexChange::Put { key: "mark".into(), value: "it".into() };
                 Change { value: ValueChange::Keep, index: vec![entry] }
