@@ -1,8 +1,9 @@
 //! Shows that tables stay flat while claims come and go: each is inserted with an entry, updated
-//! twice, and deleted with its entry, while as many stay alive as at the beginning.
+//! twice, and deleted with its entry, while as many stay alive as at the beginning. What was inserted
+//! together is changed at different times, as claims are.
 //!
 //! ```text
-//! churn URL [ALIVE] [SECONDS] [LINES]
+//! churn URL [ALIVE] [SECONDS] [LINES] [CLAIMS_PER_SECOND]
 //! ```
 //!
 //! Prints the sizes of the tables and their dead rows now and then; the schema `semel_churn` is used.
@@ -60,41 +61,49 @@ impl Transition for Step {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let url = arguments.next().ok_or("use: churn URL [ALIVE] [SECONDS] [LINES]")?;
+    let url =
+        arguments.next().ok_or("use: churn URL [ALIVE] [SECONDS] [LINES] [CLAIMS_PER_SECOND]")?;
     let mut number =
         |default: u64| arguments.next().map_or(Ok(default), |word| word.parse::<u64>());
-    let (alive, seconds, lines) = (number(20_000)?, number(60)?, number(12)?);
+    let plan = Plan {
+        alive: number(20_000)?,
+        limit: Duration::from_secs(number(60)?),
+        lines: number(12)?,
+        per_second: number(2_000)?.max(1),
+    };
     let options = PostgresOptions::parse(&url)?.with_schema("semel_churn");
     let store = PostgresStore::open(options).await?;
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
-    let limit = Duration::from_secs(seconds);
     tokio::select! {
-        done = churn(&store, &client, alive, limit, lines) => done,
+        done = churn(&store, &client, &plan) => done,
         ended = connection => Ok(ended?),
     }
 }
 
-async fn churn(
-    store: &PostgresStore,
-    client: &Client,
+struct Plan {
     alive: u64,
     limit: Duration,
     lines: u64,
-) -> Result<(), Failure> {
+    per_second: u64,
+}
+
+async fn churn(store: &PostgresStore, client: &Client, plan: &Plan) -> Result<(), Failure> {
     let start = Instant::now();
-    let interval = limit / u32::try_from(lines.max(1))?;
+    let interval = plan.limit / u32::try_from(plan.lines.max(1))?;
+    let mut pace =
+        tokio::time::interval(Duration::from_micros(BATCH * 1_000_000 / plan.per_second));
     let mut told = start;
     let mut next = 0_u64;
     println!(
         "second  claims   table        heap MiB  index MiB      live      dead  HOT %  vacuums"
     );
-    while start.elapsed() < limit {
-        let (one, two) = (next.saturating_sub(alive / 3), next.saturating_sub(alive / 2));
+    while start.elapsed() < plan.limit {
+        pace.tick().await;
         tokio::try_join!(
-            step(store, next, Step::Insert),
-            step(store, one, Step::Update),
-            step(store, two, Step::Update),
-            step(store, next.saturating_sub(alive), Step::Delete),
+            step(store, Some(next), Step::Insert),
+            step(store, next.checked_sub(plan.alive / 3).map(apart), Step::Update),
+            step(store, next.checked_sub(plan.alive / 3 * 2).map(apart), Step::Update),
+            step(store, next.checked_sub(plan.alive).map(apart), Step::Delete),
         )?;
         next += BATCH;
         if told.elapsed() >= interval {
@@ -105,8 +114,26 @@ async fn churn(
     Ok(())
 }
 
-async fn step(store: &PostgresStore, first: u64, step: fn(Bytes) -> Step) -> Result<(), Failure> {
-    let item = |number: u64| {
+/// Marks a batch whose claims come from several batches of inserts.
+fn apart(first: u64) -> u64 {
+    first | 1 << 63
+}
+
+/// The claim at a place in the order of changes: each block of batches is dealt out in turn.
+fn dealt(place: u64) -> u64 {
+    const BATCHES: u64 = 16;
+    let (block, within) = (place / (BATCH * BATCHES), place % (BATCH * BATCHES));
+    block * BATCH * BATCHES + within % BATCHES * BATCH + within / BATCHES
+}
+
+async fn step(
+    store: &PostgresStore,
+    first: Option<u64>,
+    step: fn(Bytes) -> Step,
+) -> Result<(), Failure> {
+    let Some(first) = first else { return Ok(()) };
+    let item = |place: u64| {
+        let number = if place >> 63 == 1 { dealt(place & !(1 << 63)) } else { place };
         let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let entry = Bytes::from(format!("due {number:016x}"));
         Update {

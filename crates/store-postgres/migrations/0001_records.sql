@@ -19,10 +19,8 @@ CREATE TABLE records (
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_insert_scale_factor = 0.1,
     autovacuum_analyze_scale_factor = 0.1,
-    autovacuum_vacuum_cost_delay = 0,
     toast.autovacuum_vacuum_scale_factor = 0.02,
-    toast.autovacuum_vacuum_threshold = 1000,
-    toast.autovacuum_vacuum_cost_delay = 0
+    toast.autovacuum_vacuum_threshold = 1000
 );
 
 -- Large values are moved out of the row as they are: whoever writes them has compressed them already.
@@ -37,8 +35,7 @@ CREATE TABLE entries (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_insert_scale_factor = 0.1,
-    autovacuum_analyze_scale_factor = 0.1,
-    autovacuum_vacuum_cost_delay = 0
+    autovacuum_analyze_scale_factor = 0.1
 );
 
 ALTER TABLE entries ALTER COLUMN value SET STORAGE EXTERNAL;
@@ -48,6 +45,6 @@ ALTER TABLE entries ALTER COLUMN value SET STORAGE EXTERNAL;
 CREATE TABLE times (
     slot integer PRIMARY KEY,
     now_us bigint NOT NULL
-) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 5000);
 
 INSERT INTO times (slot, now_us) SELECT slot, 0 FROM generate_series(0, 255) AS slot;
