@@ -15,7 +15,9 @@
 mod postgres;
 
 mod conformance;
+mod encryption;
 mod failures;
 mod nodes;
 mod schema;
 mod steps;
+mod stopped;

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 /// How long a server may take to be ready, or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The user `nobody` of all Linux systems.
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 pub(crate) struct Postgres {
     directory: TempDir,
