@@ -15,7 +15,8 @@
 //! - Updates of one record by one node go one after the other; those of several nodes are ordered by
 //!   the record's version, which is never the same twice.
 //! - What is answered as synced was committed with `synchronous_commit` on, and what such an answer saw
-//!   is on disk: a record that was last written relaxed has the log flushed before.
+//!   is on disk: a record that was last written relaxed has the log flushed before, by a small write
+//!   of its own, each time until it is written synced.
 //! - An error after the write was sent is [`Unknown`](semel_store::StoreError::Unknown), unless the
 //!   database said that it was rolled back.
 //! - No text and no `Debug` holds a password or a connection string.
@@ -24,7 +25,8 @@
 //!
 //! What the database acknowledges, it must keep: see [`PostgresStore::durability_warnings`]. With
 //! standbys, name them in `synchronous_standby_names`: a failover to one that lacks the last commits
-//! would have keys run twice.
+//! would have keys run twice. And let nobody cancel a commit that waits for a standby
+//! (`pg_cancel_backend`): the database then calls it committed.
 //!
 //! # Bloat
 //!

@@ -56,6 +56,10 @@ impl PostgresOptions {
     /// (`host=… user=… dbname=…`), as libpq knows them. Several hosts may be named: the one that
     /// takes writes is used.
     ///
+    /// `sslmode` is `disable`, `prefer`, `require`, `verify-ca` or `verify-full`, the last two with
+    /// `sslrootcert` (a file of PEM certificates, or `system`). Without it: `prefer` if all hosts are
+    /// loopback addresses or sockets, else `require`.
+    ///
     /// # Errors
     ///
     /// [`OpenError::Address`], which does not repeat what was given.

@@ -132,7 +132,7 @@ async fn a_row_that_somebody_locked_is_answered_within_the_lock_timeout() {
     let answer = try_one(&node, "locked", Step::Add).await;
     let took_us = SystemClock.monotonic_us() - began_us;
     assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
-    assert!((300_000..900_000).contains(&took_us), "{took_us} µs");
+    assert!((300_000..1_900_000).contains(&took_us), "{took_us} µs");
     // Others are not held up, and a read is none of a writer's business.
     one(&node, "free", Step::Add).await;
     assert!(one(&node, "locked", Step::Read).await.is_some());
@@ -145,34 +145,36 @@ async fn a_row_that_somebody_locked_is_answered_within_the_lock_timeout() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_killed_in_a_write_leaves_the_result_unknown() {
     let Some(server) = Postgres::start("a write cut off", &[]) else { return };
-    let node = node(&server).await;
+    let mut patient = options(&server);
+    patient.lock_timeout_ms = 60_000;
+    patient.statement_timeout_ms = 60_000;
+    let node = PostgresStore::open(patient).await.unwrap();
     one(&node, "locked", Step::Add).await;
     let client = foreign(&server).await;
     client.client.batch_execute("BEGIN; SELECT FROM semel.records FOR UPDATE").await.unwrap();
-    let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-                WHERE application_name = 'semel' AND wait_event_type = 'Lock'";
-    let killing = async {
+    // First with a word of goodbye, then without: the server then ends all of its sessions.
+    for signal in [Signal::TERM, Signal::KILL] {
         let killer = foreign(&server).await;
-        while killer.count(kill).await == 0 {}
-    };
-    let (answer, ()) = tokio::join!(try_one(&node, "locked", Step::Add), killing);
-    assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
-    // Without a word of goodbye: the server then ends all of its sessions.
+        let answer = tokio::select! {
+            answer = try_one(&node, "locked", Step::Add) => answer,
+            () = kill_who_waits(&killer, signal) => panic!("it goes on for ever"),
+        };
+        assert!(matches!(answer, Err(StoreError::Unknown(_))), "{signal:?}: {answer:?}");
+    }
+    settle(&node, "locked", Step::Add).await;
+}
+
+/// Sends a signal to the session that waits for a lock, once, and then waits for ever.
+async fn kill_who_waits(killer: &crate::steps::Foreign, signal: Signal) {
     let waiting = "SELECT coalesce(max(pid), 0)::bigint FROM pg_stat_activity
                    WHERE application_name = 'semel' AND wait_event_type = 'Lock'";
-    let killing = async {
-        let killer = foreign(&server).await;
-        let mut pid = 0;
-        while pid == 0 {
-            pid = killer.count(waiting).await;
-        }
-        let pid = rustix::process::Pid::from_raw(pid.try_into().expect("a process id"));
-        let killed = rustix::process::kill_process(pid.expect("a process"), Signal::KILL);
-        killed.expect("the session is ours");
-    };
-    let (answer, ()) = tokio::join!(try_one(&node, "locked", Step::Add), killing);
-    assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
-    settle(&node, "locked", Step::Add).await;
+    let mut pid = 0;
+    while pid == 0 {
+        pid = killer.count(waiting).await;
+    }
+    let pid = rustix::process::Pid::from_raw(pid.try_into().expect("a process id"));
+    rustix::process::kill_process(pid.expect("a process"), signal).expect("the session is ours");
+    std::future::pending().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -292,7 +294,7 @@ async fn a_database_that_says_nothing_is_given_up() {
     let took_us = SystemClock.monotonic_us() - began_us;
     // It was reading still.
     assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
-    assert!((1_400_000..3_000_000).contains(&took_us), "{took_us} µs");
+    assert!((1_400_000..8_000_000).contains(&took_us), "{took_us} µs");
     settle(&node, "key", Step::Add).await;
     signal(Signal::CONT);
     let count = one(&node, "key", Step::Read).await;

@@ -73,5 +73,5 @@ async fn a_node_that_is_stopped_is_in_nobodys_way() {
         stopped.signal(Signal::CONT);
     }
     println!("beside a stopped node, the slowest of {ROUNDS} updates took {slowest_us} µs");
-    assert!(slowest_us < 1_000_000, "an update took {slowest_us} µs");
+    assert!(slowest_us < 1_900_000, "an update took {slowest_us} µs, as if it had met a lock");
 }
