@@ -174,7 +174,7 @@ async fn kill_who_waits(killer: &crate::steps::Foreign, signal: Signal) {
     }
     let pid = rustix::process::Pid::from_raw(pid.try_into().expect("a process id"));
     rustix::process::kill_process(pid.expect("a process"), signal).expect("the session is ours");
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
