@@ -141,6 +141,8 @@ impl Watch {
     ///
     /// Cancel-safe: a call that is dropped before it returns has used up no wake.
     pub async fn changed(&mut self) {
+        // Who is woken again and again must not keep all others of its thread from their turns.
+        tokio::task::coop::consume_budget().await;
         loop {
             let mut woken = pin!(self.wakes.notify.notified());
             // Listen first, look second: a wake in between is not missed.

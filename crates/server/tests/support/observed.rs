@@ -90,11 +90,12 @@ impl Store for Observed {
         &self,
         batch: Vec<Update<T>>,
     ) -> Vec<Result<T::Outcome, StoreError>> {
+        // Before it is counted: who waited for that may send the next.
+        let gate = self.gate.lock().expect("unpoisoned").take();
         self.seen.send_modify(|seen| {
             seen.begun += 1;
             seen.largest = seen.largest.max(batch.len());
         });
-        let gate = self.gate.lock().expect("unpoisoned").take();
         if let Some(gate) = gate {
             let _ = gate.await;
         }
