@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use semel_domain::time::micros;
 use semel_store::Clock;
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use tonic::{Response, Status};
@@ -16,7 +17,14 @@ const ANSWER_MARGIN: Duration = Duration::from_millis(20);
 
 /// The end of a call's time, if it has one, on the node's clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(Option<u64>);
+pub(crate) struct Deadline(Option<Ends>);
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    call_us: u64,
+    /// When the node's own work has to end, so that the answer can still travel.
+    work_us: u64,
+}
 
 impl Deadline {
     /// Reads the `grpc-timeout` of a call that arrived just now. A malformed one counts as absent, as
@@ -27,7 +35,9 @@ impl Deadline {
             .and_then(|value| value.to_str().ok())
             .and_then(parse_timeout);
         Self(timeout.map(|timeout| {
-            clock.monotonic_us().saturating_add(semel_domain::time::micros(timeout))
+            let margin = ANSWER_MARGIN.min(timeout / 4);
+            let call_us = clock.monotonic_us().saturating_add(micros(timeout));
+            Ends { call_us, work_us: call_us.saturating_sub(micros(margin)) }
         }))
     }
 
@@ -58,12 +68,12 @@ impl Deadline {
 
     /// What is left; `None`: no end.
     pub(crate) fn left(self, clock: &dyn Clock) -> Option<Duration> {
-        self.0.map(|end_us| Duration::from_micros(end_us.saturating_sub(clock.monotonic_us())))
+        self.0.map(|ends| until(ends.call_us, clock))
     }
 
     /// What is left for the node's own work: the rest is for the answer to travel. `None`: no end.
     pub(crate) fn left_for_work(self, clock: &dyn Clock) -> Option<Duration> {
-        self.left(clock).map(|left| left.saturating_sub(ANSWER_MARGIN.min(left / 4)))
+        self.0.map(|ends| until(ends.work_us, clock))
     }
 
     /// Notes in a reply's metadata what is left.
@@ -74,6 +84,10 @@ impl Deadline {
             metadata.insert(REMAINING_HEADER, value);
         }
     }
+}
+
+fn until(end_us: u64, clock: &dyn Clock) -> Duration {
+    Duration::from_micros(end_us.saturating_sub(clock.monotonic_us()))
 }
 
 /// The gRPC form: up to eight digits and a unit.

@@ -19,7 +19,7 @@ use tonic::transport::{Channel, Endpoint};
 
 pub(crate) use caller::{Caller, RetriesCaller};
 pub(crate) use observed::Observed;
-pub(crate) use refused::Refused;
+pub(crate) use refused::{Refused, status_of};
 pub(crate) use requests::*;
 
 /// What no test needs, however slow the machine: who waits longer, waits for ever.

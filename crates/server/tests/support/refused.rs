@@ -7,6 +7,12 @@ use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
+/// The error of a batch's item as that of a call.
+pub(crate) fn status_of(error: &tonic_types::Status) -> Status {
+    let code = Code::from_i32(error.code);
+    Status::with_details(code, &error.message, error.encode_to_vec().into())
+}
+
 /// What a node says when it refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
@@ -46,8 +52,7 @@ impl Refused {
 
     /// Reads the error of a batch's item.
     pub(crate) fn of_item(error: &tonic_types::Status) -> Self {
-        let code = Code::from_i32(error.code);
-        Self::of(&Status::with_details(code, &error.message, error.encode_to_vec().into()))
+        Self::of(&status_of(error))
     }
 
     /// The reason and, where there is one, the field.
