@@ -9,10 +9,11 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which of our crates a crate may use, dev-dependencies aside.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("semel-proto", &[]),
     ("semel-domain", &[]),
     ("semel-store", &[]),
+    ("semel-store-postgres", &["semel-store"]),
     ("semel-server", &["semel-domain", "semel-proto", "semel-store"]),
     ("semel-client", &["semel-proto"]),
     ("semel-sim", &["semel-proto", "semel-server", "semel-store"]),

@@ -10,7 +10,7 @@
 //! # Layout
 //!
 //! - [`contract`]: the [`Store`] trait and the values that cross it
-//! - `limits`: the sizes that it allows, the same for every engine here
+//! - [`limits`]: the sizes that it allows, the same for every engine
 //! - [`clock`]: time as a value that is handed in
 //! - [`watch`]: in-process wake-ups, for engines that live in one process
 //! - [`embedded`]: one machine, on a log-structured tree, with its journal checked before use
@@ -26,7 +26,7 @@ pub mod clock;
 pub mod conformance;
 pub mod contract;
 pub mod embedded;
-mod limits;
+pub mod limits;
 pub mod memory;
 pub mod watch;
 

@@ -1,4 +1,7 @@
 //! The sizes that the contract allows, checked before anything is written.
+//!
+//! Every engine asks here, so that none allows what another refuses. Each check answers
+//! [`StoreError::Invalid`] with a sentence for the caller.
 
 use crate::contract::{Change, IndexChange, Scan, StoreError, ValueChange};
 
@@ -9,18 +12,33 @@ const INDEX_KEY_BYTES: usize = 2_048;
 const INDEX_VALUE_BYTES: usize = 2_048;
 const SCAN_ROWS: usize = 10_000;
 
-pub(crate) fn check_batch(items: usize) -> Result<(), StoreError> {
+/// Checks how many items a batch has.
+///
+/// # Errors
+///
+/// More than 4,096.
+pub fn check_batch(items: usize) -> Result<(), StoreError> {
     if items > BATCH_ITEMS {
         return invalid(format!("{items} items in a batch; send at most {BATCH_ITEMS}"));
     }
     Ok(())
 }
 
-pub(crate) fn check_key(key: &[u8]) -> Result<(), StoreError> {
+/// Checks the length of a record's key.
+///
+/// # Errors
+///
+/// Not 1 to 1,024 bytes.
+pub fn check_key(key: &[u8]) -> Result<(), StoreError> {
     check_length("a key", key.len(), 1, KEY_BYTES)
 }
 
-pub(crate) fn check_change(change: &Change) -> Result<(), StoreError> {
+/// Checks the lengths of a value and of index entries.
+///
+/// # Errors
+///
+/// A value of more than 8 MiB, an entry's key of not 1 to 2,048 bytes, or its value of more.
+pub fn check_change(change: &Change) -> Result<(), StoreError> {
     if let ValueChange::Put(value) = &change.value {
         check_length("a value", value.len(), 0, VALUE_BYTES)?;
     }
@@ -33,7 +51,12 @@ pub(crate) fn check_change(change: &Change) -> Result<(), StoreError> {
     })
 }
 
-pub(crate) fn check_scan(scan: &Scan) -> Result<(), StoreError> {
+/// Checks the rows that a scan asks for.
+///
+/// # Errors
+///
+/// Not 1 to 10,000.
+pub fn check_scan(scan: &Scan) -> Result<(), StoreError> {
     if !(1..=SCAN_ROWS).contains(&scan.limit) {
         return invalid(format!("a scan of {} rows; ask for 1 to {SCAN_ROWS}", scan.limit));
     }

@@ -86,6 +86,19 @@ impl WatchHub {
         }
     }
 
+    /// Whether anybody watches `key`.
+    #[must_use]
+    pub fn is_watched(&self, key: &[u8]) -> bool {
+        self.shared.watched_keys.load(Ordering::SeqCst) != 0 && self.shared.lock().contains_key(key)
+    }
+
+    /// The keys that are watched now, in order: for an engine that asks elsewhere whether they
+    /// changed.
+    #[must_use]
+    pub fn watched_keys(&self) -> Vec<Arc<[u8]>> {
+        self.shared.lock().keys().map(Arc::clone).collect()
+    }
+
     /// Wakes every watch of every key: for an engine that can't tell any more what changed, since
     /// it was reopened or lost its notifications for a while.
     pub fn wake_all(&self) {
@@ -233,6 +246,8 @@ mod tests {
         let second = hub.watch(b"a");
         let other = hub.watch(b"b");
         assert_eq!(watched_keys(&hub), (2, 2));
+        assert!(hub.is_watched(b"a") && !hub.is_watched(b"c"));
+        assert_eq!(hub.watched_keys(), [Arc::from(&b"a"[..]), Arc::from(&b"b"[..])]);
         drop(first);
         assert_eq!(watched_keys(&hub), (2, 2), "the second watch of the key still lives");
         drop(second);

@@ -1,0 +1,220 @@
+//! One connection: its settings, its prepared statements, and what its errors mean.
+//!
+//! Invariants: no statement waits longer than the node's patience, and a session that broke it is
+//! ended; no transaction lasts longer than one statement.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row, Statement};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Failure, ends_session};
+use crate::options::PostgresOptions;
+use crate::statements::{self, Shape};
+
+/// The statements that are prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Named {
+    Read,
+    Versions,
+    Flush,
+    Sweep,
+    Announce,
+    Clock,
+    ScanRecords,
+    ScanEntries,
+    Write(Shape),
+}
+
+impl Named {
+    fn sql(self) -> String {
+        match self {
+            Self::Read => statements::READ.to_owned(),
+            Self::Versions => statements::VERSIONS.to_owned(),
+            Self::Flush => statements::FLUSH.to_owned(),
+            Self::Sweep => statements::SWEEP.to_owned(),
+            Self::Announce => statements::ANNOUNCE.to_owned(),
+            Self::Clock => statements::CLOCK.to_owned(),
+            Self::ScanRecords => statements::scan("records"),
+            Self::ScanEntries => statements::scan("entries"),
+            Self::Write(shape) => statements::write(shape),
+        }
+    }
+
+    /// Whether somebody is told that what it did is durable or done.
+    fn writes(self) -> bool {
+        matches!(self, Self::Write(_))
+    }
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// Reads, scans, and commits that are on disk when they are answered.
+    Synced,
+    /// Commits that are on disk soon, and announcements.
+    Relaxed,
+    /// Hearing announcements.
+    Listen,
+}
+
+/// A connection that is up, shared by all who use it.
+pub(crate) struct Session {
+    client: Client,
+    statements: Mutex<HashMap<Named, Statement>>,
+    in_flight: AtomicUsize,
+    patience: Duration,
+    end: CancellationToken,
+}
+
+impl Session {
+    pub(crate) fn new(client: Client, options: &PostgresOptions) -> Self {
+        Self {
+            client,
+            statements: Mutex::default(),
+            in_flight: AtomicUsize::new(0),
+            patience: options.silence_timeout(),
+            end: CancellationToken::new(),
+        }
+    }
+
+    /// Gives the session its settings, and returns the newest time of a commit.
+    pub(crate) async fn set_up(
+        &self,
+        duty: Duty,
+        options: &PostgresOptions,
+    ) -> Result<i64, tokio_postgres::Error> {
+        self.client.batch_execute(&settings(duty, options)).await?;
+        let latest_us = self.client.query_one_scalar(statements::LATEST, &[]).await?;
+        if duty == Duty::Listen {
+            self.client.batch_execute(&format!("LISTEN {}", options.channel())).await?;
+        }
+        Ok(latest_us)
+    }
+
+    /// Runs a statement. What was sent and not answered may have been done.
+    pub(crate) async fn query(
+        &self,
+        named: Named,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Failure> {
+        let _counted = Counted::new(&self.in_flight);
+        let statement = self.in_time(self.prepared(named)).await?;
+        let statement = statement.map_err(|error| self.look_at(&error, false))?;
+        if self.client.is_closed() {
+            return Err(Failure::Unavailable("the connection to the database was lost".to_owned()));
+        }
+        let answer = self.in_time(self.client.query(&statement, parameters)).await;
+        match answer {
+            Ok(rows) => rows.map_err(|error| self.look_at(&error, named.writes())),
+            Err(Failure::Unavailable(text)) if named.writes() => Err(Failure::Unknown(text)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Prepares a statement, so that running it takes one round trip.
+    pub(crate) async fn prepare(&self, named: Named) -> Result<(), Failure> {
+        let prepared = self.in_time(self.prepared(named)).await?;
+        prepared.map(|_| ()).map_err(|error| self.look_at(&error, false))
+    }
+
+    /// Runs SQL that is not prepared and reads nothing of ours.
+    pub(crate) async fn query_once(&self, sql: &str) -> Result<Vec<Row>, Failure> {
+        let answer = self.in_time(self.client.query(sql, &[])).await?;
+        answer.map_err(|error| self.look_at(&error, false))
+    }
+
+    async fn prepared(&self, named: Named) -> Result<Statement, tokio_postgres::Error> {
+        if let Some(statement) = self.statements().get(&named) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&named.sql()).await?;
+        self.statements().insert(named, statement.clone());
+        Ok(statement)
+    }
+
+    fn statements(&self) -> MutexGuard<'_, HashMap<Named, Statement>> {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn in_time<T>(&self, answer: impl Future<Output = T>) -> Result<T, Failure> {
+        tokio::time::timeout(self.patience, answer).await.map_err(|_| {
+            self.end.cancel();
+            let seconds = self.patience.as_secs_f64();
+            Failure::Unavailable(format!("the database did not answer within {seconds} s"))
+        })
+    }
+
+    fn look_at(&self, error: &tokio_postgres::Error, writes: bool) -> Failure {
+        if ends_session(error) {
+            self.end.cancel();
+        }
+        if writes { Failure::of_write(error) } else { Failure::before_write(error) }
+    }
+
+    /// How many statements wait for their answers.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        !self.client.is_closed() && !self.end.is_cancelled()
+    }
+
+    /// Waits until somebody found that the session is of no use any more.
+    pub(crate) async fn ended(&self) {
+        self.end.cancelled().await;
+    }
+}
+
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The planner is held to look-ups in the order of the arrays, and plans anew each time: a plan that
+/// was made for an empty table would read a full one from end to end.
+fn settings(duty: Duty, options: &PostgresOptions) -> String {
+    let synchronous_commit = match duty {
+        // Stronger than `on` is the server's own choice and stays.
+        Duty::Synced => {
+            "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+                 WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false);"
+        }
+        Duty::Relaxed | Duty::Listen => "SET synchronous_commit = off;",
+    };
+    format!(
+        "SET search_path = {schema};
+         SET statement_timeout = {statement_ms};
+         SET lock_timeout = {lock_ms};
+         SET idle_in_transaction_session_timeout = {statement_ms};
+         SET default_transaction_isolation = 'read committed';
+         SET client_encoding = 'UTF8';
+         SET plan_cache_mode = force_custom_plan;
+         SET enable_seqscan = off;
+         SET enable_bitmapscan = off;
+         SET enable_hashjoin = off;
+         SET enable_mergejoin = off;
+         SET jit = off;
+         SELECT set_config(name, '1000', false) FROM pg_settings
+         WHERE name = 'client_connection_check_interval';
+         {synchronous_commit}",
+        schema = options.schema,
+        statement_ms = options.statement_timeout_ms,
+        lock_ms = options.lock_timeout_ms,
+    )
+}

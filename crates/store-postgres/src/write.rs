@@ -1,0 +1,110 @@
+//! The write of a round: one statement for all records, or a few if they weigh much.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use semel_store::{IndexChange, StoreError};
+
+use crate::arrays::Arrays;
+use crate::batch::Decision;
+use crate::error::Failure;
+use crate::session::{Duty, Named, Session};
+use crate::shared::Shared;
+
+/// What one statement may carry before it is closed; a single heavier record still fits. The database
+/// takes up to 1 GiB.
+const STATEMENT_BYTES: usize = 32 << 20;
+
+/// Why a record was not written.
+#[derive(Clone, Debug)]
+pub(crate) enum Lost {
+    /// Somebody else wrote it, or the database asked for another try.
+    Again,
+    Failed(StoreError),
+}
+
+type Written = Vec<(Decision, Result<i64, Lost>)>;
+
+/// Writes the records of `decisions`, which are in the order of their keys. Each comes back with its
+/// new version, or why it was not written.
+pub(crate) async fn run(
+    shared: &Shared,
+    session: Option<(i32, Arc<Session>)>,
+    decisions: Vec<Decision>,
+) -> Written {
+    if decisions.is_empty() {
+        return Vec::new();
+    }
+    let session = match session {
+        Some(session) => Ok(session),
+        None => shared.session(Duty::Relaxed).await,
+    };
+    let (slot, session) = match session {
+        Ok(session) => session,
+        Err(failure) => {
+            let lost = Lost::Failed(failure.into_store_error());
+            return decisions.into_iter().map(|it| (it, Err(lost.clone()))).collect();
+        }
+    };
+    let mut written = Vec::with_capacity(decisions.len());
+    let mut rest = decisions.into_iter().peekable();
+    while rest.peek().is_some() {
+        let mut weight = 0;
+        let mut part = Vec::new();
+        while let Some(next) = rest.next_if(|it| part_is_open(weight, it)) {
+            weight += next.weight();
+            part.push(next);
+        }
+        let results = write_part(shared, slot, &session, &part).await;
+        written.extend(part.into_iter().zip(results));
+    }
+    written
+}
+
+fn part_is_open(weight: usize, next: &Decision) -> bool {
+    weight == 0 || weight + next.weight() <= STATEMENT_BYTES
+}
+
+impl Decision {
+    /// What it takes in a statement, roughly; never 0.
+    fn weight(&self) -> usize {
+        let entry = |(_, entry): &(usize, IndexChange)| match entry {
+            IndexChange::Put { key, value } => 1_024 + key.len() + value.len(),
+            IndexChange::Delete { key } => 1_024 + key.len(),
+        };
+        1_024
+            + self.value.as_ref().map_or(0, Bytes::len)
+            + self.index.iter().map(entry).sum::<usize>()
+    }
+}
+
+async fn write_part(
+    shared: &Shared,
+    slot: i32,
+    session: &Session,
+    decisions: &[Decision],
+) -> Vec<Result<i64, Lost>> {
+    let base = shared.take_versions(decisions.len());
+    let arrays = Arrays::new(decisions);
+    let relaxed = decisions.first().is_some_and(|it| it.relaxed);
+    let now_us = shared.time.latest_us();
+    let parameters = arrays.parameters([&base, &relaxed, &slot, &now_us]);
+    let answer = session.query(Named::Write(arrays.shape), &parameters).await;
+    let results = answer.and_then(|rows| arrays.results(decisions.len(), base, &rows));
+    let stand_ins = arrays.stand_ins();
+    if results.is_ok() && !stand_ins.is_empty() {
+        let last = base.saturating_add(i64::try_from(decisions.len()).unwrap_or(i64::MAX));
+        // One that is left over is seen as absent, and goes with the next write of its record.
+        if let Err(failure) = session.query(Named::Sweep, &[&stand_ins, &base, &last]).await {
+            tracing::debug!(?failure, "stand-ins of absent records are left over");
+        }
+    }
+    results.unwrap_or_else(|failure| vec![Err(lost(failure)); decisions.len()])
+}
+
+fn lost(failure: Failure) -> Lost {
+    match failure {
+        Failure::Again(_) => Lost::Again,
+        failure => Lost::Failed(failure.into_store_error()),
+    }
+}
