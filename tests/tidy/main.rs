@@ -17,7 +17,17 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("semel-server", &["semel-domain", "semel-proto", "semel-store"]),
     ("semel-client", &["semel-proto"]),
     ("semel-sim", &["semel-proto", "semel-server", "semel-store"]),
-    ("semel-cli", &["semel-client", "semel-proto", "semel-server", "semel-sim", "semel-store"]),
+    (
+        "semel-cli",
+        &[
+            "semel-client",
+            "semel-proto",
+            "semel-server",
+            "semel-sim",
+            "semel-store",
+            "semel-store-postgres",
+        ],
+    ),
 ];
 
 /// All that the rules may use: nothing that has a clock, a thread, a socket or a file in its hands.

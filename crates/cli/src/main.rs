@@ -22,6 +22,7 @@ mod bench;
 mod breakers;
 mod budgets;
 mod demo;
+mod engine;
 mod entropy;
 mod exit;
 mod failure;

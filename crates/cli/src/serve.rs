@@ -3,16 +3,15 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::Args;
 use semel_server::{KeyOptions, Node, NodeOptions, StartError};
-use semel_store::{EmbeddedOptions, EmbeddedStore, SystemClock};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
+use crate::engine::{Engine, Opened, StoreAddress};
 use crate::entropy::random;
 use crate::exit::Exit;
 use crate::failure::{Failure, whole};
@@ -41,9 +40,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "SEMEL_LISTEN", default_value = "127.0.0.1:7450")]
     listen: SocketAddr,
 
-    /// Where the data is kept; made if it is missing.
+    /// Where the data is kept if this machine keeps it; made if it is missing.
     #[arg(long, value_name = "DIRECTORY", env = "SEMEL_DATA", default_value = "./semel-data")]
     data: PathBuf,
+
+    /// Another store than --data: postgres://USER@HOST/DATABASE, which many nodes share. A password
+    /// belongs in the environment, where no list of processes shows it.
+    #[arg(long, value_name = "URL", env = "SEMEL_STORE", hide_env_values = true)]
+    store: Option<StoreAddress>,
 
     /// Listen beyond this machine although there is no TLS and no authentication yet: whoever can
     /// reach the address may do anything.
@@ -138,7 +142,7 @@ impl ServeArgs {
         self.refuse_strangers()?;
         logging::start(self.log_format)?;
         let runtime = current_thread_runtime()?;
-        let running = Running::start(&self)?;
+        let running = runtime.block_on(Running::start(&self))?;
         output.reply(&running.listening)?;
         runtime.block_on(self.until_stopped(running))
     }
@@ -202,21 +206,22 @@ impl ServeArgs {
 /// A node and its store.
 struct Running {
     node: Node,
-    store: EmbeddedStore,
+    store: Opened,
     listening: Listening,
 }
 
 impl Running {
-    fn start(args: &ServeArgs) -> Result<Self, Failure> {
-        let data = args.data.display().to_string();
+    async fn start(args: &ServeArgs) -> Result<Self, Failure> {
+        let engine = match &args.store {
+            Some(address) => Engine::parse(address)?,
+            None => Engine::Embedded(args.data.clone()),
+        };
+        let data = engine.name();
         let watch = Stopwatch::start();
-        let store = EmbeddedStore::open(EmbeddedOptions::new(&args.data))
-            .map_err(|error| Failure::store_refused(&data, &error))?;
+        let store = engine.open().await?;
         let opened_ms = watch.elapsed_ms();
         let seed = u64::from_le_bytes(random()?);
-        let node =
-            Node::start(Arc::new(store.clone()), Arc::new(SystemClock), seed, args.options())
-                .map_err(|error| not_started(&error))?;
+        let node = store.serve(seed, args.options()).map_err(|error| not_started(&error))?;
         let listening = Listening {
             data: Some(data),
             opened_ms: Some(opened_ms),

@@ -1,0 +1,149 @@
+//! The engines: which one a node's store is, how it is opened, and how it is closed. Nothing else in the
+//! project names more than one.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use semel_server::{Node, NodeOptions, StartError};
+use semel_store::{EmbeddedOptions, EmbeddedStore, SystemClock};
+use semel_store_postgres::{PostgresOptions, PostgresStore};
+
+use crate::failure::Failure;
+
+/// Where a store is, as it was given. Never printed whole: it may hold a password.
+#[derive(Clone)]
+pub(crate) struct StoreAddress(String);
+
+impl From<String> for StoreAddress {
+    fn from(address: String) -> Self {
+        Self(address)
+    }
+}
+
+impl fmt::Debug for StoreAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("StoreAddress(not shown)")
+    }
+}
+
+/// A store that can be opened.
+#[derive(Debug)]
+pub(crate) enum Engine {
+    /// In a directory of this machine.
+    Embedded(PathBuf),
+    /// In a PostgreSQL database.
+    Postgres(Box<PostgresOptions>),
+}
+
+/// A store that is open.
+pub(crate) enum Opened {
+    Embedded(EmbeddedStore),
+    Postgres(PostgresStore),
+}
+
+impl Engine {
+    /// Reads `embedded:DIRECTORY` or a PostgreSQL URL.
+    pub(crate) fn parse(address: &StoreAddress) -> Result<Self, Failure> {
+        let text = address.0.as_str();
+        if let Some(directory) = text.strip_prefix("embedded:").filter(|it| !it.is_empty()) {
+            return Ok(Self::Embedded(PathBuf::from(directory)));
+        }
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            let options = PostgresOptions::parse(text);
+            let options = options.map_err(|error| Failure::usage(format!("the store: {error}")))?;
+            return Ok(Self::Postgres(Box::new(options)));
+        }
+        Err(Failure::usage("the store is neither embedded:DIRECTORY nor postgres://...")
+            .advise("for example --store postgres://semel@db.internal/semel?sslmode=verify-full"))
+    }
+
+    /// What it is, without any secret.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Embedded(directory) => directory.display().to_string(),
+            Self::Postgres(_) => "PostgreSQL".to_owned(),
+        }
+    }
+
+    /// Opens it; of a database, the tables are made or brought up to date.
+    pub(crate) async fn open(self) -> Result<Opened, Failure> {
+        let name = self.name();
+        match self {
+            Self::Embedded(directory) => open_embedded(&directory).map(Opened::Embedded),
+            Self::Postgres(options) => {
+                let store = PostgresStore::open(*options).await;
+                let store = store.map_err(|error| Failure::store_refused(&name, &error))?;
+                warn_of_losses(&store).await;
+                Ok(Opened::Postgres(store))
+            }
+        }
+    }
+}
+
+fn open_embedded(directory: &Path) -> Result<EmbeddedStore, Failure> {
+    EmbeddedStore::open(EmbeddedOptions::new(directory))
+        .map_err(|error| Failure::store_refused(&directory.display().to_string(), &error))
+}
+
+/// Says loudly with which settings of the database an acknowledged commit can be lost.
+async fn warn_of_losses(store: &PostgresStore) {
+    match store.durability_warnings().await {
+        Ok(warnings) => warnings
+            .iter()
+            .for_each(|warning| tracing::warn!("ACKNOWLEDGED WRITES CAN BE LOST: {warning}")),
+        Err(error) => tracing::warn!(%error, "could not check the database's durability"),
+    }
+}
+
+impl Opened {
+    /// Starts a node on it.
+    pub(crate) fn serve(&self, seed: u64, options: NodeOptions) -> Result<Node, StartError> {
+        let clock = Arc::new(SystemClock);
+        match self {
+            Self::Embedded(store) => Node::start(Arc::new(store.clone()), clock, seed, options),
+            Self::Postgres(store) => Node::start(Arc::new(store.clone()), clock, seed, options),
+        }
+    }
+
+    /// Closes it, when no node uses it any more.
+    pub(crate) fn close(&self) {
+        match self {
+            Self::Embedded(store) => store.close(),
+            Self::Postgres(store) => store.close(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Engine, Failure> {
+        Engine::parse(&StoreAddress::from(text.to_owned()))
+    }
+
+    #[test]
+    fn an_address_names_its_engine() {
+        assert!(
+            matches!(parse("embedded:/data"), Ok(Engine::Embedded(path)) if path == Path::new("/data"))
+        );
+        for url in ["postgres://semel@localhost/semel", "postgresql://localhost"] {
+            assert!(matches!(parse(url), Ok(Engine::Postgres(_))), "{url}");
+        }
+        for other in ["", "embedded:", "mysql://x", "./data"] {
+            assert!(parse(other).is_err(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn no_password_is_ever_shown() {
+        let address = StoreAddress::from("postgres://semel:hunter2@localhost/semel".to_owned());
+        let engine = Engine::parse(&address).expect("valid");
+        for shown in [format!("{address:?}"), format!("{engine:?}"), engine.name()] {
+            assert!(!shown.contains("hunter2"), "{shown}");
+        }
+        let wrong = parse("postgres://semel:hunter2@localhost:port/semel").expect_err("a port");
+        assert!(!format!("{wrong:?}").contains("hunter2"));
+    }
+}
