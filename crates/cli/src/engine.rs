@@ -62,7 +62,7 @@ impl Engine {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Embedded(directory) => directory.display().to_string(),
-            Self::Postgres(_) => "PostgreSQL".to_owned(),
+            Self::Postgres(options) => format!("PostgreSQL (schema {})", options.schema),
         }
     }
 
