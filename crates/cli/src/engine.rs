@@ -9,7 +9,7 @@ use semel_server::{Node, NodeOptions, StartError};
 use semel_store::{EmbeddedOptions, EmbeddedStore, SystemClock};
 use semel_store_postgres::{PostgresOptions, PostgresStore};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, whole};
 
 /// Where a store is, as it was given. Never printed whole: it may hold a password.
 #[derive(Clone)]
@@ -51,7 +51,7 @@ impl Engine {
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             let options = PostgresOptions::parse(text);
-            let options = options.map_err(|error| Failure::usage(format!("the store: {error}")))?;
+            let options = options.map_err(|error| Failure::usage(whole(&error)))?;
             return Ok(Self::Postgres(Box::new(options)));
         }
         Err(Failure::usage("the store is neither embedded:DIRECTORY nor postgres://...")

@@ -18,9 +18,9 @@ Examples:
   semel migrate --store postgres://semel@db.internal/semel
   semel migrate --config /etc/semel/semel.toml --status
 
-A node does this by itself when it starts, unless [postgres] migrate = false. It is safe beside nodes
-that work, and from many machines at once. With --status nothing is changed, and the exit code is 1
-unless the schema is as this version needs it.";
+A node does this by itself when it starts, unless [postgres] migrate = false. It is safe beside
+nodes that work, and from many machines at once. With --status nothing is changed, and the exit
+code is 1 unless the schema is as this version needs it.";
 
 /// The arguments of `semel migrate`.
 #[derive(Args, Debug)]

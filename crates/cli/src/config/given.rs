@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use super::file;
-use super::kind::Kind;
+use super::kind::{Kind, Where};
 use super::settings::Settings;
 use super::table::{CommandLine, SETTINGS, Setting};
 use crate::failure::Failure;
@@ -19,6 +19,9 @@ use crate::failure::Failure;
 pub(crate) const CONFIG_VARIABLE: &str = "SEMEL_CONFIG";
 /// The file that is read if none is named and there is one.
 pub(crate) const CONFIG_DEFAULT: &str = "./semel.toml";
+
+const STORE_EXAMPLE: &str =
+    "for example --store postgres://semel@db.internal/semel?sslmode=verify-full";
 
 /// Which settings a command takes.
 pub(crate) trait Scope {
@@ -41,7 +44,7 @@ impl Scope for AllSettings {
 
 impl Scope for StoreSettings {
     fn has(setting: &Setting) -> bool {
-        setting.key.starts_with("store")
+        matches!(setting.kind, Kind::Place(Where::Address | Where::AddressIn))
     }
 }
 
@@ -70,10 +73,9 @@ impl<S: Scope> Given<S> {
             file::apply(path, &mut settings)?;
         }
         for (setting, text) in &self.values {
+            // Whatever else may be wrong was refused when the command line was read.
             setting.kind.set(&mut settings, text).map_err(|reason| {
-                Failure::usage(format!("--{}: {reason}", option_name(setting))).advise(
-                    "for example --store postgres://semel@db.internal/semel?sslmode=verify-full",
-                )
+                Failure::usage(format!("the store: {reason}")).advise(STORE_EXAMPLE)
             })?;
         }
         Ok(Loaded { settings, config })

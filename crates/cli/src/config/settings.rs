@@ -66,7 +66,13 @@ impl Settings {
                 StoreAddress::from(text.trim().to_owned())
             }
         };
-        match Engine::parse(&address)? {
+        let engine = Engine::parse(&address).map_err(|failure| match &self.place {
+            Place::AddressIn(path) => {
+                Failure::usage(format!("in {}: {}", path.display(), failure.message))
+            }
+            _ => failure,
+        })?;
+        match engine {
             Engine::Postgres(parsed) => {
                 let mut at_address = Self { postgres: *parsed, ..Self::defaults()? };
                 for setting in table::of("postgres") {

@@ -22,7 +22,7 @@ pub(crate) struct CommandLine {
     /// What stands for its value.
     pub(crate) value: &'static str,
     pub(crate) help: &'static str,
-    /// What is so without it, if the default is not always the same.
+    /// What is so without it, if that is no one value; empty if there is nothing to say.
     pub(crate) without: Option<&'static str>,
 }
 
