@@ -3,11 +3,11 @@
 use std::io;
 
 use clap::Args;
-use semel_store_postgres::{PostgresOptions, SchemaStatus, migrate, status};
+use semel_store_postgres::{OpenError, PostgresOptions, SchemaStatus, migrate, status};
 use serde::Serialize;
 
 use crate::config::{Given, StoreSettings};
-use crate::engine::Engine;
+use crate::engine::{Engine, database_refused};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{CAUTION, GOOD, Output, Page, Reply, STRONG};
@@ -45,15 +45,12 @@ impl MigrateArgs {
         };
         let runtime = current_thread_runtime()?;
         let done = runtime.block_on(self.work(&options));
-        let schema = done.map_err(|error| Failure::store_refused(&name, &error))?;
+        let schema = done.map_err(|error| database_refused(&name, &error))?;
         output.reply(&schema)?;
         Ok(if schema.state == State::Current { Exit::Done } else { Exit::No })
     }
 
-    async fn work(
-        &self,
-        options: &PostgresOptions,
-    ) -> Result<Schema, semel_store_postgres::OpenError> {
+    async fn work(&self, options: &PostgresOptions) -> Result<Schema, OpenError> {
         let applied = if self.status { Vec::new() } else { migrate(options).await? };
         Ok(Schema::new(status(options).await?, applied))
     }
