@@ -120,8 +120,7 @@ impl Reading<'_> {
         match set {
             Ok(()) => self.assigned.push(Assigned { setting, offset }),
             Err(reason) => {
-                let found = self.found(setting.kind, value.span());
-                let message = format!("{found}{reason}");
+                let message = self.explained(setting.kind, value.span(), &reason);
                 self.wrong(value.span().start, Some(name), message);
                 if let Some((_, problem)) = self.problems.last_mut() {
                     problem.allowed = Some(setting.kind.allowed());
@@ -130,14 +129,16 @@ impl Reading<'_> {
         }
     }
 
-    /// What was written for a value, for a message that begins with it.
-    fn found(&self, kind: Kind, span: Range<usize>) -> String {
+    /// Why a value is wrong, with the value, unless that or the reason may tell a secret.
+    fn explained(&self, kind: Kind, span: Range<usize>, reason: &str) -> String {
         let written = self.text.get(span).unwrap_or_default();
-        let short = written.chars().count() <= 40 && !written.contains('\n');
-        if short && !kind.is_secret() && !written.contains("://") {
-            return format!("it is {written}, but ");
+        if kind.is_secret() {
+            return reason.to_owned();
         }
-        String::new()
+        if written.contains("://") || written.chars().count() > 40 || written.contains('\n') {
+            return format!("it must be {}", kind.allowed());
+        }
+        format!("it is {written}, but {reason}")
     }
 
     fn refuse_two_places(&mut self) {

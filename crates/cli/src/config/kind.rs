@@ -154,24 +154,29 @@ impl Kind {
         }
     }
 
-    /// Whether what is written may be a secret.
+    /// Whether what is written may be a secret: also where a path is meant, since the address may be
+    /// written there by mistake.
     pub(crate) const fn is_secret(self) -> bool {
-        matches!(self, Self::Place(Where::Address))
+        matches!(self, Self::Place(_))
     }
 }
 
 impl Where {
     fn at(self, text: &str) -> Result<Place, String> {
-        if self != Self::Address {
-            return Ok(if self == Self::Directory {
-                Place::Directory(text.into())
-            } else {
-                Place::AddressIn(text.into())
-            });
+        if self == Self::Address {
+            let address = StoreAddress::from(text.to_owned());
+            Engine::parse(&address).map_err(|failure| failure.message.clone())?;
+            return Ok(Place::Address(address));
         }
-        let address = StoreAddress::from(text.to_owned());
-        Engine::parse(&address).map_err(|failure| failure.message.clone())?;
-        Ok(Place::Address(address))
+        // Paths are shown, and this is none.
+        if text.contains("://") {
+            return Err(format!(
+                "it must be {}; a URL belongs in `store`",
+                Kind::Place(self).allowed()
+            ));
+        }
+        let path = text.into();
+        Ok(if self == Self::Directory { Place::Directory(path) } else { Place::AddressIn(path) })
     }
 }
 
@@ -219,8 +224,8 @@ impl Unit {
     const fn name(self) -> &'static str {
         match self {
             Self::Pieces => "a whole number",
-            Self::Bytes => "a size",
-            Self::Ms => "a duration with its unit",
+            Self::Bytes => "a size such as 64MiB",
+            Self::Ms => "a duration such as 30s",
         }
     }
 }

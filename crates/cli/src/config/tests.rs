@@ -209,7 +209,7 @@ fn each_mistake_is_explained_where_it_is() {
         ("[serve]\nworkers = 0", (2, 11), Some("serve.workers"), "it is 0, but", None),
         ("[serve]\nworkers = -1", (2, 11), Some("serve.workers"), "from 1 to 256", None),
         ("[serve]\ninsecure = 'no'", (2, 12), Some("serve.insecure"), "true or false", None),
-        ("[serve]\ngrace = 10", (2, 9), Some("serve.grace"), "with its unit", None),
+        ("[serve]\ngrace = 10", (2, 9), Some("serve.grace"), "such as 30s", None),
         ("[serve]\ngrace = '10'", (2, 9), Some("serve.grace"), "such as 500ms", None),
         ("[serve]\ngrace = '1us'", (2, 9), Some("serve.grace"), "whole milliseconds", None),
         ("[serve]\nlog_format = 'xml'", (2, 14), Some("serve.log_format"), "text or json", None),
@@ -253,13 +253,18 @@ fn no_mistake_gives_a_secret_away() {
     let cases = [
         format!("[serve]\nstore = '{url}'"),
         format!("[serve]\nstore = {url}"),
+        format!("[serve]\nstore_file = '{url}'"),
         format!("[serve]\nstore = '{url}"),
         format!("[serve]\nstore = ['{url}']"),
         format!("[serve]\nstor = '{url}'"),
         format!("[serve]\n'{url}' = 1"),
         format!("'{url}' = 1"),
         format!("['{url}']\nx = 1"),
-        format!("[serve]\ndata = '{url}'\nlisten = '{url}'\nworkers = '{url}'"),
+        format!(
+            "[serve]\ndata = '{url}'\nlisten = '{url}'\nworkers = '{url}'\ngrace = '{url}'\n\
+             log = '{url}'\nlog_format = '{url}'\n[keys]\nbody_limit = '{url}'\n[postgres]\n\
+             schema = '{url}'"
+        ),
         format!("[serve]\n{url}"),
         url.to_owned(),
     ];
@@ -336,11 +341,13 @@ fn a_wrong_option_is_refused_and_a_wrong_store_not_shown() {
         let Err(error) = parse(&wrong) else { panic!("{wrong:?}") };
         assert!(error.to_string().contains("it must be"), "{error}");
     }
-    let line = parse(&["--store", "postgres://semel:hunter2@localhost:port/semel"])
-        .unwrap_or_else(|_| panic!("a store is looked at only later"));
-    let failure = line.given.load().unwrap_err();
-    assert_eq!(failure.exit, Exit::Usage);
-    assert!(!format!("{failure:?}{:?}", line.given).contains("hunter2"));
+    for option in ["--store", "--store-file", "--data"] {
+        let line = parse(&[option, "postgres://semel:hunter2@localhost:port/semel"]);
+        let line = line.unwrap_or_else(|error| panic!("a store is looked at later: {error}"));
+        let failure = line.given.load().unwrap_err();
+        assert_eq!(failure.exit, Exit::Usage);
+        assert!(!format!("{failure:?}{:?}", line.given).contains("hunter2"));
+    }
 }
 
 #[test]
@@ -362,5 +369,5 @@ fn durations_in_the_table_are_in_milliseconds() {
     let Kind::Number { unit: Unit::Ms, least: 60_000, .. } = retention.kind else {
         panic!("{}", retention.kind.allowed())
     };
-    assert_eq!(retention.kind.allowed(), "a duration with its unit, from 1m to 720h");
+    assert_eq!(retention.kind.allowed(), "a duration such as 30s, from 1m to 720h");
 }
