@@ -24,7 +24,7 @@ pub(crate) struct Assigned {
 }
 
 /// A file while it is read.
-pub(crate) struct Reading<'a> {
+struct Reading<'a> {
     text: &'a str,
     settings: &'a mut Settings,
     assigned: Vec<Assigned>,
@@ -32,10 +32,10 @@ pub(crate) struct Reading<'a> {
 }
 
 /// Applies the settings of a file, in which nothing may be wrong.
-pub(crate) fn apply(path: &Path, settings: &mut Settings) -> Result<Vec<Assigned>, Failure> {
+pub(crate) fn apply(path: &Path, settings: &mut Settings) -> Result<(), Failure> {
     let text = open(path)?;
-    let (assigned, problems) = read(&text, settings);
-    if problems.is_empty() { Ok(assigned) } else { Err(refuse(path, problems)) }
+    let (_, problems) = read(&text, settings);
+    if problems.is_empty() { Ok(()) } else { Err(refuse(path, problems)) }
 }
 
 /// The text of a file of settings.
