@@ -16,6 +16,7 @@ mod support;
 mod breakers;
 mod budgets;
 mod commands;
+mod config;
 mod disk;
 mod experiments;
 mod generic_client;

@@ -5,10 +5,12 @@ use clap::{Parser, Subcommand};
 use crate::bench::{BenchArgs, NoopServerArgs};
 use crate::breakers::BreakersArgs;
 use crate::budgets::BudgetsArgs;
+use crate::config::ConfigArgs;
 use crate::demo::DemoArgs;
 use crate::exit::{EXIT_CODES, Exit};
 use crate::failure::Failure;
 use crate::keys::KeysArgs;
+use crate::migrate::MigrateArgs;
 use crate::output::Output;
 use crate::serve::ServeArgs;
 use crate::sim::SimArgs;
@@ -51,6 +53,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Start a node on this machine
     Serve(Box<ServeArgs>),
+    /// Check a file of settings, or print one
+    Config(ConfigArgs),
+    /// Bring a database up to date, or see whether it is
+    Migrate(Box<MigrateArgs>),
     /// Claim, complete and look after idempotency keys
     Keys(Box<KeysArgs>),
     /// Look at retry budgets, and set their policies
@@ -73,6 +79,8 @@ impl Command {
     pub(crate) fn run(self, output: &mut Output) -> Result<Exit, Failure> {
         match self {
             Self::Serve(args) => args.run(output),
+            Self::Config(args) => args.run(output),
+            Self::Migrate(args) => args.run(output),
             Self::Demo(args) => args.run(output),
             Self::Bench(args) => args.run(output),
             Self::Sim(args) => args.run(output),

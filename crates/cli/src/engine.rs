@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use semel_server::{Node, NodeOptions, StartError};
 use semel_store::{EmbeddedOptions, EmbeddedStore, SystemClock};
-use semel_store_postgres::{PostgresOptions, PostgresStore};
+use semel_store_postgres::{OpenError, PostgresOptions, PostgresStore};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, whole};
 
 /// Where a store is, as it was given. Never printed whole: it may hold a password.
 #[derive(Clone)]
@@ -51,7 +51,7 @@ impl Engine {
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             let options = PostgresOptions::parse(text);
-            let options = options.map_err(|error| Failure::usage(format!("the store: {error}")))?;
+            let options = options.map_err(|error| Failure::usage(whole(&error)))?;
             return Ok(Self::Postgres(Box::new(options)));
         }
         Err(Failure::usage("the store is neither embedded:DIRECTORY nor postgres://...")
@@ -62,7 +62,7 @@ impl Engine {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Embedded(directory) => directory.display().to_string(),
-            Self::Postgres(_) => "PostgreSQL".to_owned(),
+            Self::Postgres(options) => format!("PostgreSQL (schema {})", options.schema),
         }
     }
 
@@ -73,11 +73,24 @@ impl Engine {
             Self::Embedded(directory) => open_embedded(&directory).map(Opened::Embedded),
             Self::Postgres(options) => {
                 let store = PostgresStore::open(*options).await;
-                let store = store.map_err(|error| Failure::store_refused(&name, &error))?;
+                let store = store.map_err(|error| database_refused(&name, &error))?;
                 warn_of_losses(&store).await;
                 Ok(Opened::Postgres(store))
             }
         }
+    }
+}
+
+/// Why the store in a database would not open, and what to do if that is known.
+pub(crate) fn database_refused(name: &str, error: &OpenError) -> Failure {
+    let failure = Failure::store_refused(name, error);
+    match error {
+        OpenError::Older { .. } => failure.advise("`semel migrate` with the same --store or --config"),
+        OpenError::Certificates(_) | OpenError::Unreachable(_) => failure.advise(
+            "look whether the database is there, whether this user may create a schema in it, and whether \
+             it speaks TLS, which is asked for beyond this machine unless the URL says otherwise",
+        ),
+        _ => failure,
     }
 }
 

@@ -31,7 +31,7 @@ Exit codes:
    2  the request makes no sense as it stands
    3  no answer: the node is unreachable, unavailable, or out of time; the same
       command again is safe (a claim: with the same --owner)
-   4  the store would not open (serve)
+   4  the store would not open (serve, migrate)
    5  something else failed: a file, a terminal, a process
   10  a claim: done before, here is the stored answer; do not do the work again
   11  a claim: yours, but an earlier owner may have done the work; look first";

@@ -9,6 +9,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::advice::advice;
+use crate::config::Problem;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 
@@ -33,6 +34,9 @@ pub(crate) struct Details {
     /// Which fields of the request were wrong, and how.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) fields: Vec<FieldProblem>,
+    /// What is wrong with a file of settings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) problems: Vec<Problem>,
     /// More about the reason, as the node gave it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) metadata: BTreeMap<String, String>,
@@ -72,6 +76,7 @@ impl Failure {
             reason: None,
             message,
             fields: Vec::new(),
+            problems: Vec::new(),
             metadata: BTreeMap::new(),
             retry_after_ms: None,
             advice: None,
@@ -107,6 +112,12 @@ impl Failure {
     /// Adds what to do next.
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
         self.0.advice = Some(advice.into());
+        self
+    }
+
+    /// Adds what is wrong with a file of settings.
+    pub(crate) fn with_problems(mut self, problems: Vec<Problem>) -> Self {
+        self.0.problems = problems;
         self
     }
 

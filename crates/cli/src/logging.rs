@@ -7,10 +7,6 @@ use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
 
-/// The variable that says what is logged.
-const VARIABLE: &str = "SEMEL_LOG";
-const DEFAULT: &str = "info";
-
 /// How a line of the log is written.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -20,13 +16,25 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Starts the log of this process.
-pub(crate) fn start(format: LogFormat) -> Result<(), Failure> {
-    let directives = std::env::var(VARIABLE).unwrap_or_else(|_| DEFAULT.to_owned());
-    let filter = EnvFilter::try_new(&directives).map_err(|error| {
-        Failure::usage(format!("{VARIABLE}={directives} is no log filter: {error}"))
-            .advise(format!("write it as {VARIABLE}=info or {VARIABLE}=warn,semel_server=debug"))
-    })?;
+impl LogFormat {
+    /// Its name, as it is written.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// Says whether a filter can be used.
+pub(crate) fn check(filter: &str) -> Result<(), String> {
+    EnvFilter::try_new(filter).map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// Starts the log of this process, with what the filter lets through.
+pub(crate) fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|error| Failure::usage(format!("{filter} is no log filter: {error}")))?;
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)

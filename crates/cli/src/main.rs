@@ -4,7 +4,9 @@
 //! # Layout
 //!
 //! - `args`: the command line as a whole; each command owns its arguments
-//! - `serve`, `keys`, `budgets`, `breakers`, `demo`, `bench`, `sim`: the commands
+//! - `serve`, `config`, `migrate`, `keys`, `budgets`, `breakers`, `demo`, `bench`, `sim`: the commands
+//! - `config`: also the settings of a node, and what outranks what
+//! - `engine`: the stores that a node can have
 //! - `arguments`, `paging`, `policies`: what several commands take, show and have in common
 //! - `output`, `failure`, `advice`, `exit`: how a command speaks and ends, for people and for scripts
 //! - `target`, `invocation`, `values`: nodes, command lines and values as people write them
@@ -21,6 +23,7 @@ mod arguments;
 mod bench;
 mod breakers;
 mod budgets;
+mod config;
 mod demo;
 mod engine;
 mod entropy;
@@ -29,6 +32,7 @@ mod failure;
 mod invocation;
 mod keys;
 mod logging;
+mod migrate;
 mod output;
 mod paging;
 mod policies;

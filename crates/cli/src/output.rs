@@ -186,6 +186,9 @@ impl Page<'_> {
         for problem in failure.fields.iter().filter(|field| field.description != failure.message) {
             self.field(&problem.field, &problem.description)?;
         }
+        for problem in &failure.problems {
+            self.line(format!("  {}", tame(&problem.to_string())))?;
+        }
         for (name, value) in &failure.metadata {
             self.field(name, value)?;
         }

@@ -79,6 +79,18 @@ pub(crate) fn show_ms(duration_ms: i64) -> String {
     format!("{:#}", SignedDuration::from_millis(duration_ms))
 }
 
+/// Bytes as a person writes them, exactly: `64MiB`, `1000`.
+pub(crate) fn show_size(bytes: u64) -> String {
+    let units = ["", "KiB", "MiB", "GiB", "TiB"];
+    let mut number = bytes;
+    let mut position = 0;
+    while number > 0 && number.is_multiple_of(1_024) && position + 1 < units.len() {
+        number /= 1_024;
+        position += 1;
+    }
+    format!("{number}{}", units.get(position).unwrap_or(&""))
+}
+
 /// A time from the wire in RFC 3339. One outside the years that it can write shows as seconds.
 pub(crate) fn show_time(time: &prost_types::Timestamp) -> String {
     Timestamp::new(time.seconds, time.nanos)
@@ -156,6 +168,10 @@ mod tests {
         assert_eq!(parse_size("1MiB"), Ok(ByteSize::mib(1)));
         assert_eq!(parse_size("4096"), Ok(ByteSize::b(4_096)));
         assert!(parse_size("much").is_err());
+        for bytes in [0, 1_000, 1_536, 65_536, 1 << 20, 3 << 40, 1 << 50] {
+            assert_eq!(parse_size(&show_size(bytes)), Ok(ByteSize::b(bytes)));
+        }
+        assert_eq!([0, 1_000, 1_536, 64 << 20].map(show_size), ["0", "1000", "1536", "64MiB"]);
     }
 
     #[test]

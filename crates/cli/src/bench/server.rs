@@ -43,8 +43,10 @@ impl ServerProcess {
         let data = TempDir::with_prefix("semel-bench-")
             .map_err(|error| Failure::broken(format!("making a data directory: {error}")))?;
         let path = data.path().to_string_lossy().into_owned();
-        let arguments = ["serve", "--listen", "127.0.0.1:0", "--data", &path, "--with-parent"];
-        Self::start(&arguments, Some(data)).await
+        // With the defaults, whatever settings lie about where it is started.
+        let arguments =
+            ["serve", "--config", "/dev/null", "--listen", "127.0.0.1:0", "--data", &path];
+        Self::start(&[&arguments[..], &["--with-parent"]].concat(), Some(data)).await
     }
 
     async fn start(arguments: &[&str], data: Option<TempDir>) -> Result<Self, Failure> {
