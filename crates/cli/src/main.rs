@@ -4,7 +4,7 @@
 //! # Layout
 //!
 //! - `args`: the command line as a whole; each command owns its arguments
-//! - `serve`, `keys`, `budgets`, `breakers`, `demo`, `bench`, `sim`: the commands
+//! - `serve`, `keys`, `budgets`, `breakers`, `nodes`, `demo`, `bench`, `sim`: the commands
 //! - `arguments`, `paging`, `policies`: what several commands take, show and have in common
 //! - `output`, `failure`, `advice`, `exit`: how a command speaks and ends, for people and for scripts
 //! - `target`, `invocation`, `values`: nodes, command lines and values as people write them
@@ -29,6 +29,7 @@ mod failure;
 mod invocation;
 mod keys;
 mod logging;
+mod nodes;
 mod output;
 mod paging;
 mod policies;
