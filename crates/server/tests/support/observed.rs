@@ -112,11 +112,12 @@ impl Store for Observed {
         if batch.iter().all(|update| is_of_node(&update.key)) {
             return self.heartbeats.update(batch).await;
         }
+        // Taken before anybody is told, or whoever is told might run into it first.
+        let gate = self.gate.lock().expect("unpoisoned").take();
         self.seen.send_modify(|seen| {
             seen.begun += 1;
             seen.largest = seen.largest.max(batch.len());
         });
-        let gate = self.gate.lock().expect("unpoisoned").take();
         if let Some(gate) = gate {
             let _ = gate.await;
         }
