@@ -6,8 +6,12 @@ use std::path::PathBuf;
 
 use prost::Message;
 
-const CONTRACT: [&str; 3] =
-    ["semel/v1/keys.proto", "semel/v1/retries.proto", "semel/v1/breakers.proto"];
+const CONTRACT: [&str; 4] = [
+    "semel/v1/keys.proto",
+    "semel/v1/retries.proto",
+    "semel/v1/breakers.proto",
+    "semel/v1/admin.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");

@@ -21,5 +21,6 @@ mod disk;
 mod experiments;
 mod generic_client;
 mod malformed;
+mod nodes;
 mod races;
 mod serving;

@@ -11,6 +11,7 @@ use crate::exit::{EXIT_CODES, Exit};
 use crate::failure::Failure;
 use crate::keys::KeysArgs;
 use crate::migrate::MigrateArgs;
+use crate::nodes::NodesArgs;
 use crate::output::Output;
 use crate::serve::ServeArgs;
 use crate::sim::SimArgs;
@@ -63,6 +64,8 @@ pub(crate) enum Command {
     Budgets(Box<BudgetsArgs>),
     /// Look at, watch and force circuit breakers, and set their policies
     Breakers(Box<BreakersArgs>),
+    /// List the nodes of the cluster, and how each of them is
+    Nodes(NodesArgs),
     /// Watch what retries do without a key, and with one
     Demo(DemoArgs),
     /// Measure what a node can do on this machine
@@ -88,6 +91,7 @@ impl Command {
             Self::Keys(args) => args.run(output),
             Self::Budgets(args) => args.run(output),
             Self::Breakers(args) => args.run(output),
+            Self::Nodes(args) => args.run(output),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! # Layout
 //!
 //! - `args`: the command line as a whole; each command owns its arguments
-//! - `serve`, `config`, `migrate`, `keys`, `budgets`, `breakers`, `demo`, `bench`, `sim`: the commands
+//! - `serve`, `config`, `migrate`, `keys`, `budgets`, `breakers`, `nodes`, `demo`, `bench`, `sim`: the commands
 //! - `config`: also the settings of a node, and what outranks what
 //! - `engine`: the stores that a node can have
 //! - `arguments`, `paging`, `policies`: what several commands take, show and have in common
@@ -33,6 +33,7 @@ mod invocation;
 mod keys;
 mod logging;
 mod migrate;
+mod nodes;
 mod output;
 mod paging;
 mod policies;

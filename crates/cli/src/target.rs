@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use semel_proto::v1::admin_client::AdminClient;
 use semel_proto::v1::breakers_client::BreakersClient;
 use semel_proto::v1::keys_client::KeysClient;
 use semel_proto::v1::retries_client::RetriesClient;
@@ -49,6 +50,11 @@ impl NodeArgs {
     /// A client of this node.
     pub(crate) async fn breakers(&self) -> Result<BreakersClient<Channel>, Failure> {
         Ok(BreakersClient::new(connect(&self.target).await?))
+    }
+
+    /// A client of this node.
+    pub(crate) async fn admin(&self) -> Result<AdminClient<Channel>, Failure> {
+        Ok(AdminClient::new(connect(&self.target).await?))
     }
 
     /// A client of this node that finds out when it is gone, however long it has nothing to say.

@@ -16,6 +16,7 @@
 //! - [`budget`]: retry budgets: their bound, their records, what a node holds of them
 //! - [`retry`]: whether a request may be sent again, and when
 //! - [`breaker`]: circuit breakers: one state per dependency for the whole fleet
+//! - [`node`]: the nodes of a cluster: who is there, and how each of them is
 //! - [`keys`]: idempotency keys: the record, its commands, its rules, its encoding and its index
 //!
 //! # Invariants
@@ -39,6 +40,7 @@ pub mod fingerprint;
 pub mod keys;
 pub mod limits;
 pub mod name;
+pub mod node;
 pub mod response;
 pub mod retry;
 pub mod time;

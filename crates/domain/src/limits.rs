@@ -103,3 +103,16 @@ pub const BREAKER_NODE_FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
 pub const BREAKER_PROBES_MAX: u32 = 100;
 /// The most probes that a policy may ask for in a row before a breaker closes.
 pub const BREAKER_SUCCESSES_MAX: u32 = 100;
+
+/// A node that missed more heartbeats than this is not live.
+pub const NODE_BEATS_MISSED_MAX: u32 = 3;
+/// The record of a node that has not been live for this long may go.
+pub const NODE_FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+/// The longest version of a node's program, in bytes.
+pub const NODE_VERSION_MAX_BYTES: usize = 64;
+/// The longest address of a node, in bytes.
+pub const NODE_ADDRESS_MAX_BYTES: usize = 255;
+/// The most stored formats that a node tells of.
+pub const NODE_FORMATS_MAX: usize = 32;
+/// The longest name of a stored format, in bytes.
+pub const NODE_FORMAT_NAME_MAX_BYTES: usize = 32;

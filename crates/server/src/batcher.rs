@@ -124,11 +124,11 @@ impl<T: Transition> Batcher<T> {
     }
 
     async fn carry<S: Store>(&self, store: &S, batch: Vec<Pending<T>>) {
-        let started_us = self.clock.now_us();
+        let started_us = self.clock.monotonic_us();
         let (updates, replies): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|pending| (pending.update, pending.reply)).unzip();
         let results = store.update(updates).await;
-        let took_us = self.clock.now_us().saturating_sub(started_us);
+        let took_us = self.clock.monotonic_us().saturating_sub(started_us);
         {
             let mut shared = self.lock();
             shared.under_way = shared.under_way.saturating_sub(1);

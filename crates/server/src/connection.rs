@@ -9,15 +9,22 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
+use crate::nodes::OpenConnection;
+
 /// A TCP connection that holds its place among the connections of the node.
 pub(crate) struct Connection {
     stream: TcpStream,
     _place: OwnedSemaphorePermit,
+    _counted: OpenConnection,
 }
 
 impl Connection {
-    pub(crate) const fn new(stream: TcpStream, place: OwnedSemaphorePermit) -> Self {
-        Self { stream, _place: place }
+    pub(crate) const fn new(
+        stream: TcpStream,
+        place: OwnedSemaphorePermit,
+        counted: OpenConnection,
+    ) -> Self {
+        Self { stream, _place: place, _counted: counted }
     }
 }
 

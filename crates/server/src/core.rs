@@ -8,6 +8,8 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use semel_domain::budget::Incarnation;
+use semel_domain::node::NodeId;
+use semel_proto::v1::admin_server::Admin;
 use semel_proto::v1::breakers_server;
 use semel_proto::v1::keys_server::Keys;
 use semel_proto::v1::retries_server::Retries;
@@ -19,6 +21,7 @@ use crate::breakers::{Breakers, BreakersService};
 use crate::jitter::Jitter;
 use crate::keys::{Engine, KeyTransition, KeysService, ReplayCache, Sweeper, WaiterCounts};
 use crate::leftovers::Leftovers;
+use crate::nodes::{AdminService, ClockGuard, Heart, LaneLoad, Load};
 use crate::options::{NodeOptions, OptionsError};
 use crate::retries::{Budgets, Keeper, RetriesService};
 
@@ -29,6 +32,9 @@ pub struct Core<S> {
     pub(crate) options: Arc<NodeOptions>,
     pub(crate) closing: CancellationToken,
     pub(crate) breakers: Arc<Breakers<S>>,
+    pub(crate) load: Arc<Load>,
+    node: NodeId,
+    clock_guard: Arc<ClockGuard>,
     seed: u64,
     cache: Arc<ReplayCache>,
     waiters: Arc<WaiterCounts>,
@@ -43,6 +49,9 @@ impl<S> Clone for Core<S> {
             options: Arc::clone(&self.options),
             closing: self.closing.clone(),
             breakers: Arc::clone(&self.breakers),
+            load: Arc::clone(&self.load),
+            node: self.node,
+            clock_guard: Arc::clone(&self.clock_guard),
             seed: self.seed,
             cache: Arc::clone(&self.cache),
             waiters: Arc::clone(&self.waiters),
@@ -62,6 +71,8 @@ pub struct Lane<S> {
     pub(crate) keys: KeysService<S>,
     pub(crate) retries: RetriesService<S>,
     pub(crate) breakers: BreakersService<S>,
+    pub(crate) admin: AdminService<S>,
+    pub(crate) load: Arc<LaneLoad>,
     pub(crate) batcher: Arc<Batcher<KeyTransition>>,
 }
 
@@ -89,16 +100,20 @@ impl<S: Store> Core<S> {
         // Unguessable as long as the seed is: one draw names the node, another feeds its permits.
         let mut random = StdRng::seed_from_u64(seed);
         let node = Incarnation(random.random());
+        let clock_guard = ClockGuard::new(Arc::clone(&clock), options.keys.allowed_skew);
         let breakers = Breakers::new(
             Arc::clone(&store),
-            Arc::clone(&clock),
+            Arc::clone(&clock_guard),
             node.0,
             random.random(),
             options.breakers,
             closing.clone(),
         );
         Ok(Self {
-            budgets: Arc::new(Budgets::new(node, Arc::clone(&clock), &options.retries)),
+            budgets: Arc::new(Budgets::new(node, Arc::clone(&clock_guard), &options.retries)),
+            load: Arc::default(),
+            node: NodeId(node.0),
+            clock_guard,
             breakers: Arc::new(breakers),
             cache: Arc::new(ReplayCache::new(options.keys.replay_cache_bytes)),
             waiters: Arc::new(WaiterCounts::new(&options.keys)),
@@ -124,6 +139,7 @@ impl<S: Store> Core<S> {
             store: Arc::clone(&self.store),
             batcher: Arc::clone(&batcher),
             clock: Arc::clone(&self.clock),
+            clock_guard: Arc::clone(&self.clock_guard),
             waiters: Arc::clone(&self.waiters),
             closing: self.closing.clone(),
         };
@@ -141,35 +157,50 @@ impl<S: Store> Core<S> {
             Jitter::new(seed.rotate_left(32)),
         );
         let breakers = BreakersService(Arc::clone(&self.breakers));
-        Lane { keys, retries, breakers, batcher }
+        let admin = AdminService {
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            node: self.node,
+        };
+        Lane { keys, retries, breakers, admin, load: self.load.lane(), batcher }
     }
 
-    /// Sweeps until the node closes. Calls `report` with whether the store answers, whenever that is found
-    /// out.
+    /// Sweeps until the node closes. Calls `report` with whether the node is well, that is, the store
+    /// answers and the node's clock is right, whenever that is found out.
     pub async fn sweep(&self, report: impl AsyncFnMut(bool)) {
         let sweeper = Sweeper {
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
+            clock_guard: Arc::clone(&self.clock_guard),
             interval: self.options.keys.sweep_interval,
         };
         let leftovers = Leftovers {
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
+            clock_guard: Arc::clone(&self.clock_guard),
             interval: self.options.leftovers_interval,
         };
         let both = async { tokio::join!(sweeper.run(report), leftovers.run()) };
         self.closing.run_until_cancelled(both).await;
     }
 
-    /// Keeps this node's parts of what the fleet shares in step with the store, until the node closes and
-    /// has given back what it held.
+    /// Tells the store that this node lives, and keeps its parts of what the fleet shares in step with the
+    /// store, until the node closes and has given back what it held.
     pub async fn keep(&self) {
         let keeper = Keeper {
             budgets: Arc::clone(&self.budgets),
             breakers: Arc::clone(&self.breakers),
             store: Arc::clone(&self.store),
         };
-        tokio::join!(keeper.run(&self.closing), self.breakers.run());
+        let heart = Heart {
+            store: Arc::clone(&self.store),
+            clock_guard: Arc::clone(&self.clock_guard),
+            load: Arc::clone(&self.load),
+            node: self.node,
+            interval: self.options.heartbeat_interval,
+            address: self.options.advertised_address.as_deref().unwrap_or_default().into(),
+        };
+        tokio::join!(keeper.run(&self.closing), self.breakers.run(), heart.run(&self.closing));
     }
 }
 
@@ -190,6 +221,12 @@ impl<S: Store> Lane<S> {
     #[must_use]
     pub const fn breakers(&self) -> &impl breakers_server::Breakers {
         &self.breakers
+    }
+
+    /// The Admin service.
+    #[must_use]
+    pub const fn admin(&self) -> &impl Admin {
+        &self.admin
     }
 
     /// Carries the calls of this lane to `store` until `drained`, then what is still queued.

@@ -1,5 +1,5 @@
 //! Records of budgets and breakers that say no more than none would go, whoever wrote them: also those of
-//! nodes that are gone.
+//! nodes that are gone, and with them the records of those nodes.
 //!
 //! They have no index by time: each round looks at all of them, page by page, with as much pause between
 //! the pages as they took. What goes is the rule's to say, at that moment.
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use semel_domain::{breaker, budget};
+use semel_domain::{breaker, budget, node};
 use semel_store::{Clock, Scan, Space, Store, StoreError, Transition, Update};
 
-use crate::breakers;
-use crate::retries;
+use crate::nodes::ClockGuard;
+use crate::{breakers, nodes, retries};
 
 /// Records looked at in one batch.
 const BATCH: usize = 256;
@@ -23,6 +23,7 @@ const BATCH_BYTES: usize = 512 * 1024;
 pub(crate) struct Leftovers<S> {
     pub(crate) store: Arc<S>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock_guard: Arc<ClockGuard>,
     pub(crate) interval: Duration,
 }
 
@@ -31,6 +32,9 @@ impl<S: Store> Leftovers<S> {
     pub(crate) async fn run(&self) {
         loop {
             tokio::time::sleep(self.interval).await;
+            if self.clock_guard.is_off() {
+                continue;
+            }
             if let Err(error) = self.round().await {
                 tracing::warn!(%error, "could not look for leftovers; trying again");
             }
@@ -39,7 +43,8 @@ impl<S: Store> Leftovers<S> {
 
     async fn round(&self) -> Result<(), StoreError> {
         self.look(budget::layout::records(), retries::expire).await?;
-        self.look(breaker::layout::records(), breakers::expire).await
+        self.look(breaker::layout::records(), breakers::expire).await?;
+        self.look(node::layout::records(), nodes::expire).await
     }
 
     /// Lets the rule remove what it will of a range.

@@ -11,6 +11,7 @@
 //! - `connection`: an accepted connection, counted until it closes
 //! - `batcher`: calls of one thread become batches of the store
 //! - `keys`: the Keys service; `retries`: the Retries service; `breakers`: the Breakers service
+//! - `nodes`: the Admin service, this node's heartbeats, and the guard of its clock
 //! - `reporters`: which reports were counted already
 //! - `wire`, `pages`: values and listings that several services have in common
 //! - `audit`: the log of what operators do
@@ -39,6 +40,7 @@ mod jitter;
 mod keys;
 mod leftovers;
 pub mod node;
+mod nodes;
 pub mod options;
 mod pages;
 mod refusal;

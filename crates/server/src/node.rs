@@ -20,8 +20,9 @@ use tonic_health::server::HealthReporter;
 
 use crate::batcher::Batcher;
 use crate::connection::Connection;
-use crate::core::{Core, Lane};
+use crate::core::Core;
 use crate::keys::KeyTransition;
+use crate::nodes::Load;
 use crate::options::{NodeOptions, OptionsError};
 use crate::services::Services;
 
@@ -79,10 +80,13 @@ impl Node {
         seed: u64,
         options: NodeOptions,
     ) -> Result<Self, StartError> {
-        let core = Core::new(store, clock, seed, options)?;
-        let address = core.options.listen;
+        options.check()?;
+        let address = options.listen;
         let (listener, local_addr) =
             listen(address).map_err(|source| StartError::Listen { address, source })?;
+        let advertised = options.advertised_address.unwrap_or_else(|| local_addr.to_string());
+        let options = NodeOptions { advertised_address: Some(advertised), ..options };
+        let core = Core::new(store, clock, seed, options)?;
         let (reporter, health) = tonic_health::server::health_reporter();
         let closing = core.closing.clone();
         let serving = Serving { core };
@@ -91,8 +95,9 @@ impl Node {
         for index in 0..serving.core.options.serving_threads {
             let (handover, connections) = mpsc::channel(HANDOVER_MAX);
             handovers.push(handover);
-            let Lane { keys, retries, breakers, batcher } = serving.core.lane(index);
-            let services = Services::new(keys, retries, breakers, health.clone())
+            let lane = serving.core.lane(index);
+            let batcher = Arc::clone(&lane.batcher);
+            let services = Services::new(lane, health.clone())
                 .map_err(|error| StartError::Reflection(error.to_string()))?;
             let serving = serving.clone();
             node.spawn(format!("semel-serve-{index}"), move || {
@@ -191,7 +196,7 @@ impl<S: Store> Serving<S> {
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT));
         let server = server.serve_with_incoming_shutdown(
             services,
-            ReceiverStream::new(connections).map(take_over),
+            ReceiverStream::new(connections).map(|handover| take_over(handover, &self.core.load)),
             self.core.closing.cancelled(),
         );
         let drained = CancellationToken::new();
@@ -275,12 +280,14 @@ impl<S: Store> Serving<S> {
 }
 
 /// Makes an accepted connection one of the current thread's.
-fn take_over((stream, place): Handover) -> io::Result<Connection> {
-    Ok(Connection::new(tokio::net::TcpStream::from_std(stream)?, place))
+fn take_over((stream, place): Handover, load: &Arc<Load>) -> io::Result<Connection> {
+    let stream = tokio::net::TcpStream::from_std(stream)?;
+    Ok(Connection::new(stream, place, load.connection()))
 }
 
 /// The names under which clients ask for the node's health.
-const HEALTH_NAMES: [&str; 4] = ["", "semel.v1.Keys", "semel.v1.Retries", "semel.v1.Breakers"];
+const HEALTH_NAMES: [&str; 5] =
+    ["", "semel.v1.Keys", "semel.v1.Retries", "semel.v1.Breakers", "semel.v1.Admin"];
 
 async fn set_health(reporter: &HealthReporter, healthy: bool) {
     use tonic_health::ServingStatus;

@@ -28,6 +28,10 @@ pub struct NodeOptions {
     pub queued_calls_max: usize,
     /// How long a shutdown waits for calls in flight. Default: 10 s.
     pub grace: Duration,
+    /// Where it says that it can be reached: HOST:PORT, 1 to 255 bytes. Default: where it listens.
+    pub advertised_address: Option<String>,
+    /// How often it tells the store that it lives, and measures its clock: 10 ms to 60 s. Default: 2 s.
+    pub heartbeat_interval: Duration,
     /// How often the records of budgets and breakers are looked through for those that say nothing any
     /// more. Default: 10 min.
     pub leftovers_interval: Duration,
@@ -48,6 +52,8 @@ impl Default for NodeOptions {
             connections_max: 8_192,
             queued_calls_max: 4_096,
             grace: Duration::from_secs(10),
+            advertised_address: None,
+            heartbeat_interval: Duration::from_secs(2),
             leftovers_interval: Duration::from_secs(600),
             keys: KeyOptions::default(),
             retries: RetryOptions::default(),
@@ -61,7 +67,8 @@ impl Default for NodeOptions {
 pub struct KeyOptions {
     /// How long answers are kept at the least: 1 min to 30 d. Default: 24 h.
     pub retention: Duration,
-    /// How far the clocks of callers and store may be apart. Default: 1 s.
+    /// How far the clocks of callers, of this node and of the store may be apart. A node whose clock is
+    /// further off refuses claims, and does not sweep. Default: 1 s.
     pub allowed_skew: Duration,
     /// Whether every claim must say when its intent was made. Default: no.
     pub require_first_sent: bool,
@@ -184,10 +191,29 @@ impl NodeOptions {
         let (shortest, longest) = (Duration::from_millis(10), Duration::from_secs(3_600));
         within("sweep_interval", keys.sweep_interval, shortest, longest)?;
         within("leftovers_interval", self.leftovers_interval, shortest, longest)?;
+        let longest = Duration::from_secs(60);
+        within("heartbeat_interval", self.heartbeat_interval, shortest, longest)?;
+        self.check_address()?;
         let breakers = &self.breakers;
         within("breakers_max", breakers.breakers_max, 1, 10_000_000)?;
         within("watchers_max", breakers.watchers_max, 1, 1_000_000)?;
         within("reporters_max", breakers.reporters_max, 1, 10_000_000)
+    }
+}
+
+impl NodeOptions {
+    fn check_address(&self) -> Result<(), OptionsError> {
+        let Some(address) = &self.advertised_address else { return Ok(()) };
+        let most = limits::NODE_ADDRESS_MAX_BYTES;
+        let strange = |letter: char| letter.is_control() || letter.is_whitespace();
+        if !address.is_empty() && address.len() <= most && !address.contains(strange) {
+            return Ok(());
+        }
+        Err(OptionsError {
+            option: "advertised_address",
+            allowed: format!("1 to {most} bytes without spaces and control characters"),
+            actual: format!("{address:?}"),
+        })
     }
 }
 

@@ -146,6 +146,13 @@ impl Refusal {
         Self::new(Reason::StoreUnavailable, message).retry_after(Duration::from_millis(500))
     }
 
+    pub(crate) fn clock_off() -> Self {
+        let message = "this node's clock is off from the store's by more than is allowed, and it \
+                       decides nothing that depends on it: ask another node, or this one again once \
+                       its clock is right";
+        Self::new(Reason::StoreUnavailable, message).retry_after(Duration::from_secs(1))
+    }
+
     pub(crate) fn shutting_down() -> Self {
         Self::new(Reason::ShuttingDown, "this node is shutting down: ask another, or again shortly")
             .retry_after(Duration::from_secs(1))

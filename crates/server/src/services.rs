@@ -1,12 +1,15 @@
 //! The services of one serving thread, found by the path of a call.
 //!
 //! The library's router boxes bodies and clones services behind pointers for each call. That is a tenth of
-//! what a small call costs, so the three services of the contract are called without it; the others
-//! are not in a hurry.
+//! what a small call costs, so the services that callers wait for are called without it; the others are not
+//! in a hurry.
 
 use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use semel_proto::v1::admin_server::AdminServer;
 use semel_proto::v1::breakers_server::BreakersServer;
 use semel_proto::v1::keys_server::KeysServer;
 use semel_proto::v1::retries_server::RetriesServer;
@@ -17,7 +20,9 @@ use tonic::service::Routes;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
 use crate::breakers::BreakersService;
+use crate::core::Lane;
 use crate::keys::KeysService;
+use crate::nodes::{LaneLoad, OpenCall};
 use crate::options::MESSAGE_MAX_BYTES;
 use crate::retries::RetriesService;
 
@@ -32,16 +37,16 @@ pub(crate) struct Services<S> {
     retries: RetriesServer<RetriesService<S>>,
     breakers: BreakersServer<BreakersService<S>>,
     others: Routes,
+    load: Arc<LaneLoad>,
 }
 
 impl<S: Store> Services<S> {
     /// Those of the contract, health, and reflection over all of them.
     pub(crate) fn new(
-        keys: KeysService<S>,
-        retries: RetriesService<S>,
-        breakers: BreakersService<S>,
+        lane: Lane<S>,
         health: HealthServer<impl Health>,
     ) -> Result<Self, tonic_reflection::server::Error> {
+        let Lane { keys, retries, breakers, admin, load, .. } = lane;
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(semel_proto::DESCRIPTORS)
@@ -51,7 +56,9 @@ impl<S: Store> Services<S> {
             keys: KeysServer::new(keys).max_decoding_message_size(MESSAGE_MAX_BYTES),
             retries: RetriesServer::new(retries).max_decoding_message_size(MESSAGE_MAX_BYTES),
             breakers: BreakersServer::new(breakers).max_decoding_message_size(MESSAGE_MAX_BYTES),
+            load,
             others: Routes::new(health)
+                .add_service(AdminServer::new(admin).max_decoding_message_size(MESSAGE_MAX_BYTES))
                 // Generic clients ask in either version.
                 .add_service(reflection().build_v1()?)
                 .add_service(reflection().build_v1alpha()?)
@@ -67,6 +74,7 @@ impl<S> Clone for Services<S> {
             retries: self.retries.clone(),
             breakers: self.breakers.clone(),
             others: self.others.clone(),
+            load: Arc::clone(&self.load),
         }
     }
 }
@@ -74,15 +82,16 @@ impl<S> Clone for Services<S> {
 impl<S: Store> Service<http::Request<Body>> for Services<S> {
     type Response = http::Response<Body>;
     type Error = Infallible;
-    type Future = BoxFuture<Self::Response, Self::Error>;
+    type Future = Counted<BoxFuture<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let open = self.load.call();
         let path = request.uri().path();
-        if path.starts_with(KEYS) {
+        let call: BoxFuture<Self::Response, Self::Error> = if path.starts_with(KEYS) {
             self.keys.call(request)
         } else if path.starts_with(RETRIES) {
             self.retries.call(request)
@@ -90,7 +99,22 @@ impl<S: Store> Service<http::Request<Body>> for Services<S> {
             self.breakers.call(request)
         } else {
             Box::pin(self.others.call(request))
-        }
+        };
+        Counted { call, _open: open }
+    }
+}
+
+/// A call that counts as long as it is under way.
+pub(crate) struct Counted<F> {
+    call: F,
+    _open: OpenCall,
+}
+
+impl<F: Future + Unpin> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        Pin::new(&mut self.call).poll(context)
     }
 }
 

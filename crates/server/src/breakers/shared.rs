@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::transition::{Answer, Decided, durability, update};
 use super::view::{Learned, View};
 use crate::deadline::Deadline;
+use crate::nodes::ClockGuard;
 use crate::options::BreakerOptions;
 use crate::refusal::{Reason, Refusal};
 use crate::reporters::Reporters;
@@ -50,6 +51,7 @@ pub(crate) struct Gate {
 pub(crate) struct Breakers<S> {
     pub(super) store: Arc<S>,
     pub(super) clock: Arc<dyn Clock>,
+    clock_guard: Arc<ClockGuard>,
     pub(super) node: [u8; 16],
     pub(super) closing: CancellationToken,
     pub(super) watchers: Arc<Semaphore>,
@@ -85,7 +87,7 @@ impl<S: Store> Breakers<S> {
     /// The breakers of the node that is named `node`. `seed` feeds its randomness, permits among it.
     pub(crate) fn new(
         store: Arc<S>,
-        clock: Arc<dyn Clock>,
+        clock_guard: Arc<ClockGuard>,
         node: [u8; 16],
         seed: u64,
         options: BreakerOptions,
@@ -94,7 +96,8 @@ impl<S: Store> Breakers<S> {
         let views = DashMap::with_hasher_and_shard_amount(FixedState::with_seed(seed), SHARDS);
         Self {
             store,
-            clock,
+            clock: Arc::clone(clock_guard.clock()),
+            clock_guard,
             node,
             closing,
             watchers: Arc::new(Semaphore::new(options.watchers_max)),
@@ -135,8 +138,9 @@ impl<S: Store> Breakers<S> {
         }
     }
 
+    /// The time that records are in.
     pub(super) fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.clock.now_us())
+        self.clock_guard.store_time()
     }
 
     pub(super) fn is_degraded(&self) -> bool {
@@ -336,7 +340,8 @@ mod tests {
     use super::*;
 
     fn breakers(store: &MemoryStore, seed: u64) -> Breakers<MemoryStore> {
-        let (clock, options) = (Arc::new(SystemClock), BreakerOptions::default());
+        let clock = ClockGuard::new(Arc::new(SystemClock), Duration::from_secs(1));
+        let options = BreakerOptions::default();
         let (store, closing) = (Arc::new(store.clone()), CancellationToken::new());
         let node = u128::from(seed).to_le_bytes();
         Breakers::new(store, clock, node, seed, options, closing)

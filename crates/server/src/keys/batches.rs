@@ -31,6 +31,7 @@ impl<S: Store> KeysService<S> {
     ) -> Result<v1::ClaimKeysResponse, Refusal> {
         use v1::claim_key_result::Result as Item;
         check_batch("claims", claims.len(), BATCH_MAX)?;
+        self.engine.clock_guard.check()?;
         let Ok(_place) = self.batches.try_acquire() else {
             return Err(Refusal::overloaded());
         };

@@ -15,6 +15,7 @@ use super::transition::{Decided, KeyTransition};
 use super::waiters::WaiterCounts;
 use crate::batcher::{Batcher, NotQueued, Priority};
 use crate::deadline::Deadline;
+use crate::nodes::ClockGuard;
 use crate::refusal::{Reason, Refusal};
 use crate::settle::{Patience, refuse};
 
@@ -26,6 +27,7 @@ pub(crate) struct Engine<S> {
     pub(crate) store: Arc<S>,
     pub(crate) batcher: Arc<Batcher<KeyTransition>>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock_guard: Arc<ClockGuard>,
     pub(crate) waiters: Arc<WaiterCounts>,
     pub(crate) closing: CancellationToken,
 }
@@ -46,6 +48,11 @@ impl Call {
 impl<S: Store> Engine<S> {
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.clock.now_us())
+    }
+
+    /// What waits are measured with: whoever sets the wall clock makes none of them longer.
+    fn monotonic(&self) -> Timestamp {
+        Timestamp::from_micros(self.clock.monotonic_us())
     }
 
     /// Decides one command. An unknown commit is settled by running the same transition again, which
@@ -136,17 +143,18 @@ impl<S: Store> Engine<S> {
         if wait.is_zero() || in_progress(&outcome).is_none() {
             return Ok((outcome, asked_at));
         }
-        let end = self.now().after(self.wait_bound(call.deadline, wait));
+        let end = self.monotonic().after(self.wait_bound(call.deadline, wait));
         let _place = self.waiters.enter(&call.record_key, &call.address.tenant)?;
         loop {
             // Watch first, look second: what changes in between wakes the watch.
             let mut watch = self.store.watch(&call.record_key);
+            self.clock_guard.check()?;
             let asked_at = self.now();
             if let Command::Claim(claim) = &mut command {
-                claim.may_acquire = end.since(asked_at) >= WAIT_CLAIM_MIN;
+                claim.may_acquire = end.since(self.monotonic()) >= WAIT_CLAIM_MIN;
             }
             let outcome = self.decide(call, command.clone()).await?.outcome;
-            let left = end.since(self.now());
+            let left = end.since(self.monotonic());
             let held = match in_progress(&outcome) {
                 Some(held) if !left.is_zero() => held,
                 _ => return Ok((outcome, asked_at)),

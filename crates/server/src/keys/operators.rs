@@ -52,7 +52,7 @@ impl<S: Store> KeysService<S> {
         let filter = Filter {
             stage: parse::stage_filter(request.state)?,
             labels: parse::labels(request.labels)?,
-            now: self.engine.now(),
+            now: self.engine.clock_guard.store_time(),
         };
         let size = page_size(request.page_size)?;
         let range = records_of(&tenant, operation.as_ref());
@@ -94,7 +94,8 @@ impl<S: Store> KeysService<S> {
         let size = page_size(request.page_size)?;
         // A page is as many looks as a batch has items, and may hold as much in memory.
         let Ok(_place) = self.batches.try_acquire() else { return Err(Refusal::overloaded()) };
-        let range = stuck_until(&tenant, self.engine.now().before(stuck_for));
+        let now = self.engine.clock_guard.store_time();
+        let range = stuck_until(&tenant, now.before(stuck_for));
         let page = self.scan(Space::Index, range, &request.page_token, size).await?;
         audit!("list-stuck", %tenant, operation = request.operation);
         let last = page.rows.last().map(|row| row.key.clone());

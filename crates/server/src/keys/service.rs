@@ -51,6 +51,7 @@ impl<S: Store> KeysService<S> {
         let address = parse::address(&request.tenant, &request.operation, &request.key)?;
         let wait = parse::wait(request.wait)?;
         let claim = parse::claim(request, &self.options)?;
+        self.engine.clock_guard.check()?;
         let call = Call::new(address, deadline);
         let cached = self.cache.get(&call.record_key, &claim.fingerprints, self.engine.now());
         if let Some(completion) = cached {
@@ -115,6 +116,7 @@ impl<S: Store> KeysService<S> {
         let address = parse::address(&request.tenant, &request.operation, &request.key)?;
         let wait = parse::wait(request.wait)?;
         let replay = parse::replay(request.fingerprints)?;
+        self.engine.clock_guard.check()?;
         let call = Call::new(address, deadline);
         let cached = self.cache.get(&call.record_key, &replay.fingerprints, self.engine.now());
         if let Some(completion) = cached {

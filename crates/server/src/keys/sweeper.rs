@@ -14,6 +14,7 @@ use semel_domain::time::Timestamp;
 use semel_store::{Clock, Scan, Space, Store, StoreError};
 
 use super::transition::KeyTransition;
+use crate::nodes::ClockGuard;
 
 /// Records removed in one batch.
 const BATCH: usize = 256;
@@ -24,29 +25,37 @@ const BATCH_BYTES: usize = 512 * 1024;
 pub(crate) struct Sweeper<S> {
     pub(crate) store: Arc<S>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock_guard: Arc<ClockGuard>,
     pub(crate) interval: Duration,
 }
 
 impl<S: Store> Sweeper<S> {
-    /// Sweeps every interval, for ever. `report` is told after each sweep whether the store answered.
+    /// Sweeps every interval, for ever. `report` is told each time whether the node is well: the store
+    /// answered, and the node's clock is right. While it is not, there is no sweep.
     pub(crate) async fn run(&self, mut report: impl AsyncFnMut(bool)) {
         loop {
-            let result = self.sweep().await;
-            if let Err(error) = &result {
-                tracing::warn!(%error, "could not sweep expired keys; trying again");
-            }
-            report(result.is_ok()).await;
+            let well = !self.clock_guard.is_off() && self.sweep().await;
+            report(well).await;
             tokio::time::sleep(self.interval).await;
         }
     }
 
+    /// Sweeps once. Whether the store answered.
+    async fn sweep(&self) -> bool {
+        let result = self.remove_expired().await;
+        if let Err(error) = &result {
+            tracing::warn!(%error, "could not sweep expired keys; trying again");
+        }
+        result.is_ok()
+    }
+
     /// Removes all that is expired now.
-    async fn sweep(&self) -> Result<(), StoreError> {
+    async fn remove_expired(&self) -> Result<(), StoreError> {
         let command = Arc::new(Command::Expire);
         let (mut start, end) = expired_until(Timestamp::from_micros(self.clock.now_us()));
         let mut removed = 0_usize;
         loop {
-            let started_us = self.clock.now_us();
+            let started_us = self.clock.monotonic_us();
             let scan = Scan {
                 space: Space::Index,
                 start,
@@ -82,7 +91,7 @@ impl<S: Store> Sweeper<S> {
             if !page.more {
                 break;
             }
-            let took = Duration::from_micros(self.clock.now_us().saturating_sub(started_us));
+            let took = Duration::from_micros(self.clock.monotonic_us().saturating_sub(started_us));
             tokio::time::sleep(took).await;
         }
         if removed > 0 {

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use super::account::{Account, Schedule, State};
 use super::roots::Roots;
 use super::tokens::Tokens;
+use crate::nodes::ClockGuard;
 use crate::options::RetryOptions;
 use crate::refusal::Refusal;
 use crate::room::Room;
@@ -26,6 +27,7 @@ const FORGET_AFTER: Duration = Duration::from_secs(900);
 pub(crate) struct Budgets {
     pub(crate) node: Incarnation,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock_guard: Arc<ClockGuard>,
     pub(crate) tokens: Tokens,
     pub(crate) roots: Roots,
     /// Tells the keeper that an account can't wait.
@@ -38,10 +40,15 @@ pub(crate) struct Budgets {
 }
 
 impl Budgets {
-    pub(crate) fn new(node: Incarnation, clock: Arc<dyn Clock>, options: &RetryOptions) -> Self {
+    pub(crate) fn new(
+        node: Incarnation,
+        clock_guard: Arc<ClockGuard>,
+        options: &RetryOptions,
+    ) -> Self {
         Self {
             node,
-            clock,
+            clock: Arc::clone(clock_guard.clock()),
+            clock_guard,
             tokens: Tokens::new(options.recent_tokens_max),
             roots: Roots::new(options.recent_roots_max),
             urgent: Notify::new(),

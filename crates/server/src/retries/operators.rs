@@ -52,7 +52,7 @@ impl<S: Store> RetriesService<S> {
         }
         let scan = Scan { space: Space::Records, start, end, limit, max_bytes: EXAMINED_MAX_BYTES };
         let page = self.store.scan(scan).await.map_err(|error| settle::refuse(&error))?;
-        let now = Timestamp::from_micros(self.budgets.clock.now_us());
+        let now = self.budgets.clock_guard.store_time();
         let mut budgets = Vec::with_capacity(page.rows.len());
         for row in &page.rows {
             let Some(of) = from_record_key(&row.key) else { continue };

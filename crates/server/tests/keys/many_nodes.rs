@@ -1,6 +1,7 @@
 //! Several nodes over one store: they share nothing else, and behave as one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_server::NodeOptions;
 use semel_store::{Clock, ManualClock, SystemClock};
@@ -137,9 +138,9 @@ async fn two_nodes_grant_the_same_key() {
 async fn a_node_with_a_shorter_retention_drops_the_answers_of_others() {
     let (a, clock) = TestNode::manual(|_| {}).await;
     let b = beside(&a, clock.clone(), |options| {
-        options.keys.retention = std::time::Duration::from_secs(60);
-        options.keys.allowed_skew = std::time::Duration::ZERO;
-        options.keys.sweep_interval = std::time::Duration::from_millis(10);
+        options.keys.retention = Duration::from_secs(60);
+        options.keys.allowed_skew = Duration::ZERO;
+        options.keys.sweep_interval = Duration::from_millis(10);
     })
     .await;
     let (long, short) = (claim("long"), claim("short"));
@@ -164,7 +165,8 @@ async fn a_node_with_a_shorter_retention_drops_the_answers_of_others() {
 async fn a_node_whose_clock_is_behind_takes_a_live_claim_for_a_new_one() {
     let (a, clock) = TestNode::manual(|_| {}).await;
     let behind = ManualClock::new(NOON_US - SECOND_US);
-    let b = beside(&a, behind, |_| {}).await;
+    // One that allows for that, or it would decide nothing.
+    let b = beside(&a, behind, |options| options.keys.allowed_skew = Duration::from_secs(60)).await;
     clock.advance_us(10 * SECOND_US);
     let request = claim("k").lease_ms(1_000);
     let granted = a.keys.claim(request.clone()).await.expect("granted");

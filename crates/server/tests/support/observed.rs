@@ -25,25 +25,30 @@ pub(crate) struct Seen {
 }
 
 /// A [`MemoryStore`] that counts. Clones are handles to the same store.
+///
+/// Heartbeats come when they want: they are not counted, meet no faults, and their records are not shown
+/// among the rows.
 #[derive(Clone)]
 pub(crate) struct Observed {
     inner: MemoryStore,
+    heartbeats: MemoryStore,
     seen: Arc<watch::Sender<Seen>>,
     gate: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
 }
 
 impl Observed {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self::of(MemoryStore::new(clock))
+        Self::of(MemoryStore::new(Arc::clone(&clock)), clock)
     }
 
-    fn of(inner: MemoryStore) -> Self {
-        Self { inner, seen: Arc::default(), gate: Arc::default() }
+    fn of(inner: MemoryStore, clock: Arc<dyn Clock>) -> Self {
+        let heartbeats = inner.share(clock, Faults::none());
+        Self { inner, heartbeats, seen: Arc::default(), gate: Arc::default() }
     }
 
     /// Another node's way to the same records, with faults and counts of its own.
     pub(crate) fn share(&self, clock: Arc<dyn Clock>) -> Self {
-        Self::of(self.inner.share(clock, Faults::none()))
+        Self::of(self.inner.share(Arc::clone(&clock), Faults::none()), clock)
     }
 
     pub(crate) fn faults(&self) -> &Faults {
@@ -72,7 +77,15 @@ impl Observed {
         open
     }
 
-    /// All that is stored in a space.
+    /// Whether a record is stored under this key.
+    pub(crate) async fn has(&self, key: &[u8]) -> bool {
+        let start = bytes::Bytes::copy_from_slice(key);
+        let end = bytes::Bytes::from([key, &[0]].concat());
+        let scan = Scan { space: Space::Records, start, end, limit: 1, max_bytes: usize::MAX };
+        !self.inner.scan(scan).await.expect("the store answers").rows.is_empty()
+    }
+
+    /// All that is stored in a space, but for the records of nodes.
     pub(crate) async fn rows(&self, space: Space) -> Vec<Row> {
         let scan = Scan {
             space,
@@ -81,8 +94,14 @@ impl Observed {
             limit: 10_000,
             max_bytes: usize::MAX,
         };
-        self.inner.scan(scan).await.expect("the store answers").rows
+        let mut rows = self.inner.scan(scan).await.expect("the store answers").rows;
+        rows.retain(|row| !is_of_node(&row.key));
+        rows
     }
+}
+
+fn is_of_node(key: &[u8]) -> bool {
+    semel_domain::node::layout::from_record_key(key).is_some()
 }
 
 impl Store for Observed {
@@ -90,7 +109,10 @@ impl Store for Observed {
         &self,
         batch: Vec<Update<T>>,
     ) -> Vec<Result<T::Outcome, StoreError>> {
-        // Before it is counted: who waited for that may send the next.
+        if batch.iter().all(|update| is_of_node(&update.key)) {
+            return self.heartbeats.update(batch).await;
+        }
+        // Taken before anybody is told, or whoever is told might run into it first.
         let gate = self.gate.lock().expect("unpoisoned").take();
         self.seen.send_modify(|seen| {
             seen.begun += 1;
