@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Format(Part<LogFormat>),
     /// A word, what it may be, and whether it is that.
     Word { part: Part<String>, allowed: &'static str, check: fn(&str) -> Result<(), String> },
+    /// A word that need not be set (empty: it is not), and what it may be.
+    Given { part: Part<Option<String>>, allowed: &'static str },
     /// A number in a unit, and its bounds.
     Number { part: Number, unit: Unit, least: u64, most: u64 },
     /// One of the ways to say where the store is.
@@ -82,6 +84,9 @@ impl Kind {
                 check(text).map_err(|reason| format!("{}: {reason}", must()))?;
                 text.clone_into(part(settings));
             }
+            Self::Given { part, .. } => {
+                *part(settings) = (!text.is_empty()).then(|| text.to_owned());
+            }
             Self::Number { part, unit, least, most } => {
                 let number = unit.parse(text).map_err(|reason| format!("{}: {reason}", must()))?;
                 if number < least || number > most {
@@ -102,6 +107,7 @@ impl Kind {
             Self::Switch(part) => part(settings).to_string(),
             Self::Format(part) => part(settings).name().to_owned(),
             Self::Word { part, .. } => part(settings).clone(),
+            Self::Given { part, .. } => part(settings).clone().unwrap_or_default(),
             Self::Number { part, unit, .. } => unit.show(part.get(settings)),
             Self::Place(_) => match &settings.place {
                 Place::Directory(path) | Place::AddressIn(path) => path.display().to_string(),
@@ -119,6 +125,7 @@ impl Kind {
             Self::Switch(part) => *part(to) = *part(from),
             Self::Format(part) => *part(to) = *part(from),
             Self::Word { part, .. } => part(to).clone_from(part(from)),
+            Self::Given { part, .. } => part(to).clone_from(part(from)),
             Self::Number { part, .. } => part.put(to, part.get(from)),
             Self::Place(_) => to.place = from.place.clone(),
         }
@@ -130,7 +137,7 @@ impl Kind {
             Self::Socket(_) => "an address with a port, such as 127.0.0.1:7450".to_owned(),
             Self::Switch(_) => "true or false".to_owned(),
             Self::Format(_) => "text or json".to_owned(),
-            Self::Word { allowed, .. } => allowed.to_owned(),
+            Self::Word { allowed, .. } | Self::Given { allowed, .. } => allowed.to_owned(),
             Self::Number { unit, least, most, .. } => {
                 format!("{}, from {} to {}", unit.name(), unit.show(least), unit.show(most))
             }

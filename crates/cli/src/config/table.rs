@@ -75,10 +75,24 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 const MILLION: u64 = 1_000_000;
 
 /// Of the ways to say where the store is, the later wins where two are said in the same place.
-pub(crate) static SETTINGS: [Setting; 39] = [
+pub(crate) static SETTINGS: [Setting; 41] = [
     setting("serve", "listen", Kind::Socket(|it| &mut it.node.listen))
         .option("ADDRESS", "Where to listen for gRPC; port 0 takes a free one")
         .variable("SEMEL_LISTEN"),
+    setting(
+        "serve",
+        "advertise",
+        Kind::Given {
+            part: |it| &mut it.node.advertised_address,
+            allowed: "where others reach the node, such as semel-1.internal:7450",
+        },
+    )
+    .option_without(
+        "ADDRESS",
+        "Where others reach this node, for `semel nodes`",
+        "where it listens",
+    )
+    .variable("SEMEL_ADVERTISE"),
     setting("serve", "data", Kind::Place(Where::Directory))
         .option(
             "DIRECTORY",
@@ -116,6 +130,11 @@ pub(crate) static SETTINGS: [Setting; 39] = [
     setting("serve", "queued_calls_max", count(|it| &mut it.node.queued_calls_max, 1, MILLION)),
     setting("serve", "grace", time(Number::Duration(|it| &mut it.node.grace), 0, DAY_MS))
         .option("DURATION", "How long a stop waits for calls in flight"),
+    setting(
+        "serve",
+        "heartbeat_interval",
+        time(Number::Duration(|it| &mut it.node.heartbeat_interval), 10, MINUTE_MS),
+    ),
     setting(
         "serve",
         "log",

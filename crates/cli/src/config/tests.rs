@@ -13,7 +13,7 @@ use super::*;
 use crate::target::DEFAULT_TARGET;
 
 /// Settings that have no default that could be written down.
-const UNSET: [&str; 3] = ["store", "store_file", "workers"];
+const UNSET: [&str; 4] = ["advertise", "store", "store_file", "workers"];
 
 #[derive(Parser)]
 struct Line {
