@@ -19,7 +19,7 @@ pub(crate) struct Cluster {
     // In the order in which they go: nodes before their store.
     pub(crate) members: Vec<Member>,
     pub(crate) postgres: Postgres,
-    folder: TempDir,
+    _folder: TempDir,
 }
 
 /// A node with its gates.
@@ -54,7 +54,23 @@ impl Cluster {
             member.start();
             members.push(member);
         }
-        Some(Self { members, postgres, folder })
+        Some(Self { members, postgres, _folder: folder })
+    }
+
+    /// Stops the nodes one by one, and starts them again on ports that stay the same from then on; clients
+    /// can reach those without a gate in between.
+    pub(crate) fn settle_on_ports(&mut self) {
+        for member in &mut self.members {
+            member.terminate();
+            let Some(Process::Down(home)) = member.process.as_mut() else { panic!("it runs") };
+            home.listen = format!("127.0.0.1:{}", lasting_port());
+            member.start();
+        }
+    }
+
+    /// A client of each node, on connections of their own that no gate stands in.
+    pub(crate) fn clients_without_gates(&self) -> Vec<Client> {
+        self.members.iter().map(|member| Client::at(&member.node().url)).collect()
     }
 
     /// A client of each node, on connections of their own.
@@ -103,10 +119,13 @@ impl Cluster {
         std::fs::write(kept.join("postgres.log"), self.postgres.log()).unwrap();
         kept
     }
+}
 
-    pub(crate) fn folder(&self) -> &std::path::Path {
-        self.folder.path()
-    }
+/// A free port that no outgoing connection will take while its node is down.
+fn lasting_port() -> u16 {
+    let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    (first..32_000).find(free).expect("a free port")
 }
 
 /// A folder beside the built tests that outlives the test.

@@ -66,6 +66,7 @@ pub(crate) enum Answered {
 
 /// One call on the key.
 #[derive(Clone, Debug)]
+#[allow(dead_code, reason = "the node is for whoever reads a history that is wrong")]
 pub(crate) struct Call {
     pub(crate) node: usize,
     pub(crate) began_us: u64,

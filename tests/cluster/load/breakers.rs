@@ -113,7 +113,6 @@ impl BreakerClient {
         let permit = reply.permit.as_ref().map(|permit| Permit {
             id: permit.id.clone(),
             asked: asked.clone(),
-            generation: permit.generation,
             answered_us: ended_us,
             until_us: began_us + proto_us(permit.expires_in),
             reported_us: None,

@@ -4,6 +4,7 @@
 //! - `keys`: claims, renewals, releases, completions and replays of keys that many owners want
 //! - `budgets`: deposits, tokens, refunds
 //! - `breakers`: outcomes and probes
+//! - `steady`: a client that a lost node costs a delay, and nothing else
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -22,6 +23,7 @@ use crate::support::ask::reason;
 pub(crate) mod breakers;
 pub(crate) mod budgets;
 pub(crate) mod keys;
+pub(crate) mod steady;
 
 /// How long a call of the load may take.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(1_500);
