@@ -61,7 +61,12 @@ async fn a_rolling_restart_fails_no_call_and_grants_no_token_twice() {
     assert!(broken.is_empty(), "{broken:?}");
     assert!(all.failed.is_empty(), "{:?}", all.failed);
     assert!(all.slowest_us < DELAY_MAX_US, "{all}");
+    // A node that stops in order cuts no call off: it sends away what it does not take, or has closed its
+    // door, or the client's own library takes back what it had not yet sent.
+    let harmless =
+        ["SHUTTING_DOWN", "Unavailable: tcp connect error", "Cancelled: operation was canceled"];
     assert!(!all.repeated.is_empty(), "nobody noticed");
+    assert!(all.repeated.keys().all(|why| harmless.contains(&why.as_str())), "{all}");
     assert!(!history.grants.is_empty());
 }
 
