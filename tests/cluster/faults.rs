@@ -2,7 +2,6 @@
 //! until the time is over. Everything is whole again at its end.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -10,10 +9,10 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 use crate::call::now_us;
+use crate::clocks::{FakedClock, faked_clock};
 use crate::cluster::{Cluster, NODES};
 use crate::gate::Mode;
 use crate::postgres::Stop;
-use crate::support::settings::skip;
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,9 +85,6 @@ impl std::fmt::Display for Played {
 pub(crate) async fn play(cluster: &mut Cluster, random: &mut SmallRng, lasts: Duration) -> Played {
     let until_us = now_us() + crate::call::micros(lasts);
     let clock = faked_clock();
-    if clock.is_none() {
-        skip("a node whose clock is off: libfaketime is not installed");
-    }
     let mut played = Played::default();
     let mut deck = Vec::new();
     while now_us() < until_us {
@@ -103,7 +99,7 @@ pub(crate) async fn play(cluster: &mut Cluster, random: &mut SmallRng, lasts: Du
         }
         let node = random.random_range(0..NODES);
         println!("{:>7} ms  {fault:?} (node {node})", now_us() / 1_000);
-        let mut strike = Strike { cluster, random, node, restarts: 0, clock: clock.as_deref() };
+        let mut strike = Strike { cluster, random, node, restarts: 0, clock: clock.as_ref() };
         strike.play(fault).await;
         played.restarts += strike.restarts;
         *played.counts.entry(fault).or_default() += 1;
@@ -114,21 +110,13 @@ pub(crate) async fn play(cluster: &mut Cluster, random: &mut SmallRng, lasts: Du
     played
 }
 
-/// The library that fakes a clock, if this machine has it.
-fn faked_clock() -> Option<String> {
-    let folders = std::fs::read_dir("/usr/lib").ok()?.filter_map(Result::ok);
-    let libraries = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
-    let found = libraries.into_iter().find(|library: &std::path::PathBuf| Path::exists(library))?;
-    found.to_str().map(ToOwned::to_owned)
-}
-
 /// One fault.
 struct Strike<'a> {
     cluster: &'a mut Cluster,
     random: &'a mut SmallRng,
     node: usize,
     restarts: u64,
-    clock: Option<&'a str>,
+    clock: Option<&'a FakedClock>,
 }
 
 impl Strike<'_> {
@@ -144,13 +132,13 @@ impl Strike<'_> {
                 self.a_while(1_700..3_500).await;
                 self.cluster.members[self.node].node().signal("CONT");
             }
-            Fault::StoreCut => self.to_store(Mode::Cut).await,
-            Fault::StoreMute => self.to_store(Mode::HoldReplies).await,
-            Fault::StoreHeld => self.to_store(Mode::Hold).await,
-            Fault::Deaf => self.to_store(Mode::Deaf).await,
-            Fault::ClientsCut => self.from_clients(Mode::Cut).await,
-            Fault::ClientsMute => self.from_clients(Mode::HoldReplies).await,
-            Fault::ClientsHeld => self.from_clients(Mode::Hold).await,
+            Fault::StoreCut => self.between_store(Mode::Cut).await,
+            Fault::StoreMute => self.between_store(Mode::HoldReplies).await,
+            Fault::StoreHeld => self.between_store(Mode::Hold).await,
+            Fault::Deaf => self.between_store(Mode::Deaf).await,
+            Fault::ClientsCut => self.between_clients(Mode::Cut).await,
+            Fault::ClientsMute => self.between_clients(Mode::HoldReplies).await,
+            Fault::ClientsHeld => self.between_clients(Mode::Hold).await,
             Fault::Slow => self.slow().await,
             Fault::KillAndStoreMute => {
                 let muted = (self.node + 1) % NODES;
@@ -179,13 +167,13 @@ impl Strike<'_> {
         self.restarts += 1;
     }
 
-    async fn to_store(&mut self, mode: Mode) {
+    async fn between_store(&mut self, mode: Mode) {
         self.cluster.members[self.node].to_store.set(mode);
         self.a_while(300..3_000).await;
         self.cluster.members[self.node].to_store.set(Mode::Pass);
     }
 
-    async fn from_clients(&mut self, mode: Mode) {
+    async fn between_clients(&mut self, mode: Mode) {
         self.cluster.members[self.node].from_clients.set(mode);
         self.a_while(300..2_500).await;
         self.cluster.members[self.node].from_clients.set(Mode::Pass);
@@ -203,11 +191,9 @@ impl Strike<'_> {
 
     /// The node runs for a while by a clock that is off by five seconds.
     async fn clock_off(&mut self, offset: &str) {
-        let Some(library) = self.clock else { return };
-        let faked =
-            [("LD_PRELOAD", library), ("FAKETIME", offset), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
+        let Some(clock) = self.clock else { return };
         self.cluster.members[self.node].kill();
-        self.cluster.members[self.node].set_variables(&faked);
+        self.cluster.members[self.node].set_variables(&clock.off_by(offset));
         self.start(self.node);
         self.a_while(2_000..3_500).await;
         self.cluster.members[self.node].kill();

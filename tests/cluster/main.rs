@@ -9,7 +9,7 @@
 //! - `checker`: what those histories must have kept; it shares no code with a node
 //! - `faults`: the seeded script of what goes wrong
 //! - `soak`: the load under the script, judged
-//! - `one_key`, `wakes`, `losses`, `rolling`, `outage`: one promise of a cluster each
+//! - `one_key`, `wakes`, `clocks`, `losses`, `rolling`, `outage`: one promise of a cluster each
 
 #![allow(
     clippy::unwrap_used,
@@ -28,6 +28,7 @@ mod support;
 
 mod call;
 mod checker;
+mod clocks;
 mod cluster;
 mod faults;
 mod gate;

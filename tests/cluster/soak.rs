@@ -1,5 +1,6 @@
 //! Every kind of load under every kind of fault, and what must have held.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io::Write;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{Client, timed, within};
+use crate::checker::keys::Answered;
 use crate::checker::{self, Broken};
 use crate::cluster::{Cluster, kept_folder};
 use crate::faults;
@@ -26,7 +28,9 @@ use crate::support::settings::{number, seed};
 const KEY_CLIENTS: u64 = 18;
 const BUDGET_CLIENTS: u64 = 6;
 const BREAKER_CLIENTS: u64 = 6;
-const SLOTS: usize = 6;
+const SLOTS: usize = 9;
+/// Clients that ask for all keys at the end.
+const ASKING: usize = 8;
 /// How long the dependencies of the breakers stay as they are.
 const SICK_FOR: Duration = Duration::from_millis(2_500);
 
@@ -51,8 +55,13 @@ async fn promises_hold_whatever_fails() {
     while let Some(ended) = load.join_next().await {
         ended.unwrap();
     }
-    let caller = Caller::new(cluster.clients(), seed, &records);
-    let completed = KeyClient::new(caller, &Arc::new(Slots::new(1))).ask_for_all().await;
+    let mut asking = JoinSet::new();
+    for part in 0..ASKING {
+        let caller = Caller::new(cluster.clients(), seed, &records);
+        let client = KeyClient::new(caller, &Arc::new(Slots::new(1)));
+        asking.spawn(client.ask_for_all(part, ASKING));
+    }
+    let completed = asking.join_all().await.into_iter().sum();
 
     let (calls, unknown) = records.counted();
     println!("{played}");
@@ -115,14 +124,17 @@ async fn answers(client: &Client) {
 fn judge(records: &Records, completed: usize) -> Vec<Broken> {
     let mut all = Vec::new();
     let keys = records.keys.lock().unwrap();
-    let mut calls = 0;
+    let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
     for (key, history) in &*keys {
-        calls += history.len();
+        for call in history {
+            *kinds.entry(kind(call)).or_default() += 1;
+        }
         let broken = checker::keys::judge(history);
         keep(key, history, &broken);
         all.extend(broken);
     }
-    println!("{} keys with {calls} calls, {completed} completed", keys.len());
+    let calls: u64 = kinds.values().sum();
+    println!("{} keys with {calls} calls, {completed} completed: {kinds:?}", keys.len());
     assert!(completed > 0, "the load completed nothing");
     let budgets = records.budgets.lock().unwrap();
     for (dependency, terms) in BUDGETS {
@@ -154,6 +166,14 @@ fn judge(records: &Records, completed: usize) -> Vec<Broken> {
         assert!(!history.permits.is_empty(), "nobody probed {dependency}");
     }
     all
+}
+
+/// What was asked and answered, in two words.
+fn kind(call: &checker::keys::Call) -> String {
+    let word = |text: String| text.split([' ', '(']).next().unwrap_or_default().to_owned();
+    let resumed = matches!(call.answered, Answered::Granted { resumed: true, .. });
+    let again = if resumed { " again" } else { "" };
+    format!("{} {}{again}", word(format!("{:?}", call.asked)), word(format!("{:?}", call.answered)))
 }
 
 /// Writes a history down in which something is wrong.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::{Broken, Promise};
 
 /// The longest window that is tried.
-const WINDOW_MAX_US: u64 = 120_000_000;
+const WINDOW_MAX_US: u64 = 30_000_000;
 const SECOND_US: u64 = 1_000_000;
 
 /// What was set for the budget.
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn deposits_lost_or_counted_twice_are_seen() {
-        let deposits = vec![deposit(5, 0, Some(1)), deposit(3, 2, None)];
+        let deposits = [deposit(5, 0, Some(1)), deposit(3, 2, None)];
         let other = Deposit { node: Some(Bytes::from_static(b"other")), ..deposit(9, 0, None) };
         for (requests, expected) in [
             (4, vec![Promise::DepositOnce]),

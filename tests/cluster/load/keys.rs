@@ -76,7 +76,7 @@ impl KeyClient {
         let wanted = Wanted {
             key,
             owner: self.caller.ids(),
-            lease: Duration::from_millis(self.caller.random.random_range(300..1_500)),
+            lease: Duration::from_millis(self.caller.random.random_range(150..900)),
             wait: self.caller.once_in(3).then_some(Duration::from_millis(400)),
             on_owner_lost: if slot.is_multiple_of(2) {
                 OnOwnerLost::TakeOver
@@ -85,7 +85,16 @@ impl KeyClient {
             },
         };
         match self.claim(&wanted).await {
-            Answered::Granted { fence, .. } => self.hold(&wanted, fence).await,
+            Answered::Granted { fence, .. } => {
+                // As if the reply had been lost, before the work begins.
+                let again = self.caller.once_in(5);
+                if again
+                    && !matches!(self.claim(&wanted).await, Answered::Granted { fence: own, .. } if own == fence)
+                {
+                    return;
+                }
+                self.hold(&wanted, fence).await;
+            }
             Answered::Told { .. } if self.caller.once_in(REPLAYS) => {
                 let after = turn + 1;
                 let _ = self.slots.0[slot].compare_exchange(
@@ -116,8 +125,18 @@ impl KeyClient {
                 let length = self.caller.random.random_range(0..300);
                 let body: Vec<u8> = (0..length).map(|_| self.caller.random.random()).collect();
                 self.complete(wanted, fence, body.into()).await;
+                // Late copies: of the same, and of one that says otherwise.
+                if self.caller.once_in(8) {
+                    self.complete(wanted, fence, Bytes::from_static(b"otherwise")).await;
+                }
             }
-            5..8 => self.release(wanted, fence).await,
+            5..8 => {
+                self.release(wanted, fence).await;
+                if self.caller.once_in(3) {
+                    // A late copy of the claim.
+                    self.claim(wanted).await;
+                }
+            }
             _ => {}
         }
     }
@@ -167,7 +186,9 @@ impl KeyClient {
             let timed = timed(DEADLINE, keys.complete_key(within(DEADLINE, request))).await;
             let asked = Asked::Complete { owner: wanted.owner, fence, body: body.clone() };
             let accepted = |_| Answered::Accepted { late: false };
-            if self.note(node, &wanted.key, asked, timed, accepted) != Answered::Unknown {
+            let answered = self.note(node, &wanted.key, asked, timed, accepted);
+            // Sometimes it is sent again although it was answered.
+            if answered != Answered::Unknown && !self.caller.once_in(6) {
                 break;
             }
             node = self.after_unknown(node).await;
@@ -195,11 +216,11 @@ impl KeyClient {
         self.note(node, key, Asked::Replay, timed, replayed)
     }
 
-    /// Asks every node for every key, until it answers. Tells how many are completed.
-    pub(crate) async fn ask_for_all(&mut self) -> usize {
+    /// Asks every node for every key of a part of them, until it answers. Tells how many are completed.
+    pub(crate) async fn ask_for_all(mut self, part: usize, parts: usize) -> usize {
         let all: Vec<String> = self.caller.records.keys.lock().unwrap().keys().cloned().collect();
         let mut completed = 0;
-        for key in all {
+        for key in all.into_iter().skip(part).step_by(parts) {
             let mut told = false;
             for node in 0..self.caller.nodes.len() {
                 let mut answered = Answered::Unknown;
