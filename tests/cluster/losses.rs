@@ -34,7 +34,7 @@ async fn a_lost_store_is_told_in_time_and_forgotten_when_it_is_back() {
     }
     println!("the store stops, as in a crash:");
     cluster.stop_store(Stop::Immediate);
-    let lost = Lost { says_so: true, noticed_max_us: 3_000_000 };
+    let lost = Lost { says_so: true, noticed_max_us: 4_000_000 };
     join_all(clients.iter().enumerate().map(|(node, it)| lost.ask(node, it))).await;
     cluster.start_store();
     store_is_back(&clients).await;

@@ -141,10 +141,11 @@ fn judge(records: &Records, completed: usize) -> Vec<Broken> {
         let history = &budgets[dependency];
         let (broken, tightest) = history.judge(terms);
         println!(
-            "budget {dependency}: {} deposits, {} grants, {} looks; at the tightest {} ‰ of the \
+            "budget {dependency}: {} deposits, {} grants ({} leased), {} looks; at the tightest {} ‰ of the \
              bound ({})",
             history.deposits.len(),
             history.grants.len(),
+            history.leased,
             history.said.len(),
             tightest.used_per_mille,
             tightest.seen,

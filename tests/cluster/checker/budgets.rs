@@ -65,6 +65,8 @@ pub(crate) struct History {
     pub(crate) deposits: Vec<Deposit>,
     pub(crate) grants: Vec<Grant>,
     pub(crate) said: Vec<Said>,
+    /// How many of the grants were leased.
+    pub(crate) leased: u64,
     /// Errors that nothing explains.
     pub(crate) refused: Vec<String>,
 }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use rand::RngExt;
 use semel_proto::v1::{
     AcquireRetryTokenRequest, BackoffStrategy, Deposits, Failure, FailureKind, GetBudgetRequest,
-    RefundRetryTokenRequest, ReportRequestsRequest, RequestReport, RetryPolicy, RetryVerdict,
-    SetRetryPolicyRequest,
+    LeaseRetryTokensRequest, RefundRetryTokenRequest, ReportRequestsRequest, RequestReport,
+    RetryPolicy, RetryVerdict, SetRetryPolicyRequest,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +64,9 @@ pub(crate) struct BudgetClient {
     /// The node that it reports to, and the ids that nodes were last known by.
     home: usize,
     known: Vec<Bytes>,
+    /// How often it leased tokens, and what is left of the last lease: where, its name, how many.
+    leases: [u64; BUDGETS.len()],
+    rest: [Option<(usize, u64, u32)>; BUDGETS.len()],
 }
 
 impl BudgetClient {
@@ -71,7 +74,8 @@ impl BudgetClient {
         let reporter = caller.ids();
         let home = caller.any_node();
         let known = vec![Bytes::new(); caller.nodes.len()];
-        Self { caller, reporter, seq: [0; BUDGETS.len()], home, known }
+        let (seq, leases) = ([0; BUDGETS.len()], [0; BUDGETS.len()]);
+        Self { caller, reporter, seq, home, known, leases, rest: [None; BUDGETS.len()] }
     }
 
     pub(crate) async fn work(mut self, stop: CancellationToken) {
@@ -82,6 +86,9 @@ impl BudgetClient {
             }
             if self.caller.once_in(25) {
                 self.look(budget).await;
+            }
+            if self.caller.once_in(6) {
+                self.lease(budget).await;
             }
             let requests = self.caller.random.random_range(1..=4);
             if self.caller.once_in(2) {
@@ -186,6 +193,58 @@ impl BudgetClient {
             request.deposits = None;
             node = self.caller.any_node();
         }
+    }
+
+    /// Leases tokens, spends some of them at once, and gives the rest back with the next lease there.
+    async fn lease(&mut self, budget: usize) {
+        let (dependency, _) = BUDGETS[budget];
+        let node = self.home;
+        self.leases[budget] += 1;
+        let rest = self.rest[budget].take().filter(|(at, ..)| *at == node);
+        let request = LeaseRetryTokensRequest {
+            tenant: TENANT.to_owned(),
+            dependency: dependency.to_owned(),
+            lessee: Bytes::copy_from_slice(&self.reporter),
+            seq: self.leases[budget],
+            want: self.caller.random.random_range(1..=4),
+            returned_lease: rest.map(|(_, lease, _)| lease),
+            returned: rest.map_or(0, |(.., left)| left),
+            deposits: None,
+        };
+        for _ in 0..2 {
+            let mut retries = self.caller.nodes[node].retries.clone();
+            let asking = retries.lease_retry_tokens(within(DEADLINE, request.clone()));
+            let Timed { began_us, ended_us, result } = timed(DEADLINE, asking).await;
+            match result {
+                Ok(reply) => {
+                    let in_time = ended_us < began_us + proto_us(reply.expires_in);
+                    let most = if in_time { reply.granted } else { 0 };
+                    let spent = self.caller.random.random_range(0..=most);
+                    self.spend(budget, spent, ended_us);
+                    self.rest[budget] = Some((node, reply.lease, reply.granted - spent));
+                    return;
+                }
+                Err(status) if !is_unknown(&status) => return self.refused(budget, &status),
+                // The same again is answered the same, by the same node.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Retries are sent with leased tokens, which have no names.
+    fn spend(&self, budget: usize, tokens: u32, at_us: u64) {
+        let lease = format!("{:?} {}", self.reporter, self.leases[budget]);
+        self.caller.records.budget(BUDGETS[budget].0, |history| {
+            history.leased += u64::from(tokens);
+            history.grants.extend((0..tokens).map(|number| Grant {
+                request: lease.clone().into(),
+                attempt: number,
+                token: format!("{lease} {number}").into(),
+                first_us: at_us,
+                last_us: at_us,
+                refunded: false,
+            }));
+        });
     }
 
     async fn refund(
