@@ -7,8 +7,9 @@ use serde_json::Value;
 /// The command, with nothing of this environment that would change its answers.
 pub(crate) fn semel() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
-    for variable in ["SEMEL_TARGET", "SEMEL_TENANT", "SEMEL_DATA", "SEMEL_LISTEN", "SEMEL_LOG"] {
-        command.env_remove(variable);
+    let ours = ["TARGET", "TENANT", "DATA", "STORE", "LISTEN", "LOG"];
+    for variable in ours {
+        command.env_remove(format!("SEMEL_{variable}"));
     }
     command.env("USER", "tester").stdin(Stdio::null());
     command

@@ -21,6 +21,8 @@ pub(crate) struct Home {
     log: PathBuf,
     /// Options of `semel serve` beside where it listens and keeps its data.
     options: Vec<String>,
+    /// Variables of its environment, by name.
+    pub(crate) variables: Vec<(String, String)>,
     /// Removed with everything in it when the home is dropped.
     _folder: Option<TempDir>,
 }
@@ -40,6 +42,7 @@ impl Home {
             listen: "127.0.0.1:0".to_owned(),
             log: folder.join("log"),
             options: options.iter().map(ToString::to_string).collect(),
+            variables: Vec::new(),
             _folder: None,
         }
     }
@@ -49,6 +52,7 @@ impl Home {
         let mut command = semel();
         command.args(["serve", "--json", "--listen", &self.listen, "--data"]);
         command.arg(&self.data).args(&self.options);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 

@@ -1,0 +1,41 @@
+//! Three nodes as processes over one PostgreSQL server, with faults between everything and everything.
+//!
+//! # Layout
+//!
+//! - `gate`: a TCP proxy that passes, cuts, holds or delays
+//! - `cluster`: the server, the nodes, and a gate on either side of each node
+//! - `call`: a call with its times, and what may be concluded from its answer
+//! - `load`: clients that claim, spend retries and probe, and record what they were told
+//! - `checker`: what those histories must have kept; it shares no code with a node
+//! - `faults`: the seeded script of what goes wrong
+//! - `soak`: the load under the script, judged
+//! - `one_key`, `wakes`, `clocks`, `losses`, `rolling`, `outage`: one promise of a cluster each
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says on the standard output how it went"
+)]
+
+#[path = "../../crates/store-postgres/tests/support/postgres.rs"]
+mod postgres;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod call;
+mod checker;
+mod clocks;
+mod cluster;
+mod faults;
+mod gate;
+mod load;
+mod losses;
+mod one_key;
+mod outage;
+mod rolling;
+mod soak;
+mod wakes;
