@@ -139,9 +139,9 @@ impl<S: Store> Engine<S> {
         wait: Duration,
     ) -> Result<(Outcome, Timestamp), Refusal> {
         let asked_at = self.now();
-        let outcome = self.decide(call, command.clone()).await?.outcome;
-        if wait.is_zero() || in_progress(&outcome).is_none() {
-            return Ok((outcome, asked_at));
+        let mut seen = self.decide(call, command.clone()).await?.outcome;
+        if wait.is_zero() || in_progress(&seen).is_none() {
+            return Ok((seen, asked_at));
         }
         let end = self.monotonic().after(self.wait_bound(call.deadline, wait));
         let _place = self.waiters.enter(&call.record_key, &call.address.tenant)?;
@@ -153,11 +153,16 @@ impl<S: Store> Engine<S> {
             if let Command::Claim(claim) = &mut command {
                 claim.may_acquire = end.since(self.monotonic()) >= WAIT_CLAIM_MIN;
             }
-            let outcome = self.decide(call, command.clone()).await?.outcome;
+            match self.decide(call, command.clone()).await {
+                Ok(decided) => seen = decided.outcome,
+                // There was no time left for one more look, which could have changed nothing.
+                Err(_) if may_only_look(&command) && self.is_out_of_time(call) => {}
+                Err(refusal) => return Err(refusal),
+            }
             let left = end.since(self.monotonic());
-            let held = match in_progress(&outcome) {
+            let held = match in_progress(&seen) {
                 Some(held) if !left.is_zero() => held,
-                _ => return Ok((outcome, asked_at)),
+                _ => return Ok((seen, asked_at)),
             };
             // Who may only look has nothing to hope for from the end of a lease.
             let next = if may_acquire(&command) { left.min(held.lease_left) } else { left };
@@ -168,6 +173,10 @@ impl<S: Store> Engine<S> {
                 () = self.closing.cancelled() => return Err(Refusal::shutting_down()),
             }
         }
+    }
+
+    fn is_out_of_time(&self, call: &Call) -> bool {
+        call.deadline.left_for_work(&*self.clock).is_some_and(|left| left.is_zero())
     }
 
     fn wait_bound(&self, deadline: Deadline, wait: Duration) -> Duration {
@@ -222,6 +231,11 @@ fn priority(command: &Command) -> Priority {
 
 fn may_acquire(command: &Command) -> bool {
     !matches!(command, Command::Claim(claim) if !claim.may_acquire)
+}
+
+/// Whether a command leaves its record as it is, whatever that says.
+fn may_only_look(command: &Command) -> bool {
+    matches!(command, Command::Replay(_)) || !may_acquire(command)
 }
 
 fn in_progress(outcome: &Outcome) -> Option<InProgress> {
