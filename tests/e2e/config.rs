@@ -35,12 +35,8 @@ impl Folder {
         name.to_owned()
     }
 
-    /// The command, with nothing of this environment that would change its settings.
     fn semel(&self, words: &[&str]) -> Command {
         let mut command = semel();
-        for variable in ["SEMEL_CONFIG", "SEMEL_STORE", "SEMEL_STORE_FILE"] {
-            command.env_remove(variable);
-        }
         command.current_dir(self.0.path()).args(words);
         command
     }

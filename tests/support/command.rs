@@ -7,7 +7,8 @@ use serde_json::Value;
 /// The command, with nothing of this environment that would change its answers.
 pub(crate) fn semel() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
-    let ours = ["TARGET", "TENANT", "DATA", "STORE", "LISTEN", "LOG"];
+    let ours =
+        ["TARGET", "TENANT", "CONFIG", "DATA", "STORE", "STORE_FILE", "LISTEN", "ADVERTISE", "LOG"];
     for variable in ours {
         command.env_remove(format!("SEMEL_{variable}"));
     }
