@@ -328,7 +328,8 @@ impl Share {
     /// Takes the outcome of the sync under way. `store_now`: the store's time when it was decided.
     pub fn finish_sync(&mut self, outcome: &SyncOutcome, store_now: Timestamp, now: Timestamp) {
         let Some(under_way) = self.under_way.take() else { return };
-        self.synced_at = now;
+        // What it heard is as old as its question.
+        self.synced_at = under_way.sent_at;
         // It was decided before `now`: so the store's clock is at least this far ahead.
         self.store_epoch = Some(store_now.as_micros().saturating_sub(now.as_micros()));
         let SyncOutcome::Done(done) = outcome else { return };

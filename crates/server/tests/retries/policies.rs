@@ -140,9 +140,9 @@ async fn a_budget_that_nobody_used_wakes_up_under_an_old_policy() {
     let shared: std::sync::Arc<dyn semel_store::Clock> = std::sync::Arc::new(clock.clone());
     let b = TestNode::over(a.store.share(std::sync::Arc::clone(&shared)), shared, |_| {}).await;
     assert_eq!(b.ask(ask("r")).await.verdict(), Verdict::Granted);
-    clock.advance_us(60_000_000);
     let strict = v1::RetryPolicy { attempts_max: 1, ..bare() };
     a.retries.set_policy(set(strict)).await.expect("set");
+    clock.advance_us(60_000_000);
     // The old policy would grant it at once, from what comes along.
     let reply = b.ask(ask("s").with(deposits(1, 1, 100))).await;
     assert_eq!((reply.verdict(), reply.policy_version), (Verdict::AttemptsExhausted, 1));
