@@ -61,13 +61,24 @@ async fn a_rolling_restart_fails_no_call_and_grants_no_token_twice() {
     assert!(broken.is_empty(), "{broken:?}");
     assert!(all.failed.is_empty(), "{:?}", all.failed);
     assert!(all.slowest_us < DELAY_MAX_US, "{all}");
-    // A node that stops in order cuts no call off: it sends away what it does not take, or has closed its
-    // door, or the client's own library takes back what it had not yet sent.
-    let harmless =
-        ["SHUTTING_DOWN", "Unavailable: tcp connect error", "Cancelled: operation was canceled"];
     assert!(!all.repeated.is_empty(), "nobody noticed");
-    assert!(all.repeated.keys().all(|why| harmless.contains(&why.as_str())), "{all}");
+    assert!(all.repeated.keys().all(|why| is_harmless(why)), "{all}");
+    assert_eq!(all.replies_lost, 0, "{all}");
     assert!(!history.grants.is_empty());
+}
+
+/// A node that stops in order cuts no call off: it says so, or has closed its door, or the client's own library
+/// takes back what the node never saw, since the connection was closed (`operation was canceled`) or the node had
+/// said that it takes no more (GOAWAY, which is `not a result of an error`). A connection that was made just as
+/// the door closed is reset; that this met no call is seen by the replies, of which none is lost.
+fn is_harmless(why: &str) -> bool {
+    why == "SHUTTING_DOWN"
+        || why.starts_with("Unavailable: tcp connect error")
+        || why.starts_with("Cancelled: operation was canceled")
+            && why.ends_with("connection closed")
+        || why.starts_with("Unknown: transport error") && why.ends_with("connection reset")
+        || why.starts_with("Internal: h2 protocol error")
+            && why.ends_with("not a result of an error")
 }
 
 /// Does work once each, with a first attempt and a question for each, every fifth of them asked twice.

@@ -34,6 +34,8 @@ pub(crate) struct Met {
     pub(crate) slowest_us: u64,
     /// Why calls were sent again, and how often.
     pub(crate) repeated: BTreeMap<String, u64>,
+    /// Calls that had been carried out when they were sent again: their replies were lost.
+    pub(crate) replies_lost: u64,
     /// Calls that failed for good.
     pub(crate) failed: Vec<String>,
 }
@@ -45,6 +47,7 @@ impl Met {
         for (why, count) in other.repeated {
             *self.repeated.entry(why).or_default() += count;
         }
+        self.replies_lost += other.replies_lost;
         self.failed.extend(other.failed);
     }
 }
@@ -53,9 +56,10 @@ impl std::fmt::Display for Met {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             formatter,
-            "{} calls answered, {} failed, the slowest after {} ms; repeated after {:?}",
+            "{} calls answered, {} failed, {} replies lost, the slowest after {} ms; repeated after {:?}",
             self.answered,
             self.failed.len(),
+            self.replies_lost,
             self.slowest_us / 1_000,
             self.repeated,
         )
@@ -84,7 +88,7 @@ impl Steady {
                 Err(status) if is_unknown(&status) => {
                     let why = match reason(&status) {
                         reason if reason.is_empty() => {
-                            format!("{:?}: {}", status.code(), status.message())
+                            format!("{:?}: {}", status.code(), whole(&status))
                         }
                         reason => reason,
                     };
@@ -117,10 +121,24 @@ impl Steady {
             return;
         }
         let request = complete(key, owner, claimed.fence, key.as_bytes());
-        self.call(|mut node, patience| {
-            let request = request.clone();
-            async move { node.keys.complete_key(within(patience, request)).await }
-        })
-        .await;
+        let completed = self
+            .call(|mut node, patience| {
+                let request = request.clone();
+                async move { node.keys.complete_key(within(patience, request)).await }
+            })
+            .await;
+        let already = completed.is_some_and(|it| it.already_completed);
+        self.met.replies_lost += u64::from(claimed.resumed) + u64::from(already);
     }
+}
+
+/// An error with all that caused it.
+fn whole(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    let mut cause = std::error::Error::source(status);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
