@@ -1,4 +1,5 @@
-//! A node whose clock is off decides nothing by it: time is the store's.
+//! A node whose clock is off decides nothing by it: time is the store's; and once it has noticed, it
+//! refuses.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use semel_proto::v1::ClaimKeyResponse;
 use semel_proto::v1::claim_key_response::Disposition;
 use tonic::Status;
 
-use crate::call::{Client, timed, within};
+use crate::call::{Client, now_us, timed, within};
 use crate::cluster::Cluster;
 use crate::support::ask::{brief_claim, owner, reason};
 use crate::support::settings::skip;
@@ -40,7 +41,7 @@ pub(crate) fn faked_clock() -> Option<FakedClock> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_node_whose_clock_is_off_refuses_or_goes_by_the_stores() {
+async fn a_node_whose_clock_is_off_goes_by_the_stores_and_then_refuses() {
     let Some(mut cluster) = Cluster::start("a node whose clock is off").await else { return };
     let Some(clock) = faked_clock() else { return };
     for offset in ["+5s", "-5s"] {
@@ -66,12 +67,29 @@ async fn a_node_whose_clock_is_off_refuses_or_goes_by_the_stores() {
                 "refuses".to_owned()
             }
         };
-        println!("a node whose clock is off by {offset} {told}");
+        let noticed_us = refused(off, &own).await;
+        println!("a node whose clock is off by {offset} {told}; refuses {noticed_us} us later");
         cluster.members[1].kill();
         cluster.members[1].set_variables(&[]);
         cluster.members[1].start();
     }
     cluster.assert_calm();
+}
+
+/// Waits until a node refuses claims, which it does once it has measured its clock.
+async fn refused(client: &Client, key: &str) -> u64 {
+    let began_us = now_us();
+    loop {
+        let passed_us = now_us() - began_us;
+        match claim(client, key, 1).await {
+            Err(status) => {
+                assert_eq!(reason(&status), "STORE_UNAVAILABLE", "{status:?}");
+                return passed_us;
+            }
+            Ok(_) => assert!(passed_us < 10_000_000, "it never notices"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 async fn claim(client: &Client, key: &str, by: u128) -> Result<ClaimKeyResponse, Status> {
