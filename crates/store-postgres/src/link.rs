@@ -26,7 +26,8 @@ type RustlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 pub(crate) type AnyConnection = Connection<Socket, RustlsStream>;
 
 const BACKOFF_LEAST: Duration = Duration::from_millis(50);
-const BACKOFF_MOST: Duration = Duration::from_secs(2);
+/// A database that is back should be found soon.
+const BACKOFF_MOST: Duration = Duration::from_millis(500);
 
 /// A connection that is kept up.
 pub(crate) struct Link {

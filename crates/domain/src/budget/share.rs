@@ -25,6 +25,8 @@ use crate::time::Timestamp;
 /// How often a budget in use hears how things stand: of a new policy, and whether others want what this
 /// node can spare.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
+/// When one in use asks again after a sync was given up: it should notice soon that the store is back.
+const ABANDONED_PAUSE: Duration = Duration::from_millis(250);
 /// A budget that nobody used for so long no longer syncs.
 const IDLE_AFTER: Duration = Duration::from_secs(20);
 /// The least pause between two requests while the store has nothing to give.
@@ -360,7 +362,7 @@ impl Share {
     pub fn abandon_sync(&mut self, now: Timestamp) {
         self.under_way = None;
         (self.dry_until, self.dry_for_high) = (now.after(DRY_PAUSE), true);
-        self.synced_at = now;
+        self.synced_at = now.before(REFRESH_INTERVAL.saturating_sub(ABANDONED_PAUSE));
     }
 
     /// A use at `now`. When it counts: time only goes forward.
