@@ -7,8 +7,8 @@
 //! - [`record`]: what is stored for a budget
 //! - [`command`]: what can be asked of it; [`outcome`]: what can be answered, in order of precedence
 //! - `sync`: the rule by which a node and the store settle their accounts
-//! - [`share`]: what one node holds of a budget, and the rule by which it spends it; `demand`: how much
-//!   is asked of it
+//! - [`share`]: what one node holds of a budget, and the rule by which it spends it; [`payment`]: what
+//!   comes in and goes out; `demand`: how much is asked of it
 //! - [`layout`]: where records lie in the store; [`encoding`]: their versioned bytes
 //!
 //! # The bound
@@ -33,6 +33,7 @@ pub mod encoding;
 pub mod layout;
 pub mod ledger;
 pub mod outcome;
+pub mod payment;
 pub mod policy;
 pub mod record;
 pub mod share;
@@ -43,11 +44,12 @@ pub use command::{Command, ReplacePolicy, Settled, Spent, Sync};
 pub use encoding::{decode, encode};
 pub use ledger::{Amount, Ledger};
 pub use outcome::{Done, Outcome, SetPolicyOutcome, SyncOutcome};
+pub use payment::{Charge, Deposit, Price};
 pub use policy::{
     Backoff, Costs, DepositOn, Enforcement, FailMode, Policy, SetPolicy, TOKEN_MILLI,
 };
 pub use record::{Granted, Incarnation, Member, Record, Slice};
-pub use share::{Charge, Deposit, Handing, Price, Share};
+pub use share::{Handing, Share};
 
 use crate::Change;
 use crate::time::Timestamp;

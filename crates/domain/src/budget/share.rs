@@ -18,6 +18,7 @@ use super::command::{Settled, Spent, Sync};
 use super::demand::Demand;
 use super::ledger::{Amount, Ledger, SLOT, slot_of, start_of};
 use super::outcome::SyncOutcome;
+use super::payment::{Charge, Deposit, Price};
 use super::policy::{Policy, TOKEN_MILLI};
 use super::record::{Incarnation, part};
 use crate::time::Timestamp;
@@ -56,39 +57,6 @@ pub struct Share {
     others_want: bool,
     synced_at: Timestamp,
     used_at: Timestamp,
-}
-
-/// Where an amount was taken from: what it takes to give it back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Charge {
-    /// The slice; `None`: the deposits of this node's callers.
-    pub slice: Option<u64>,
-    /// When it counts as spent, and how much it was.
-    pub amount: Amount,
-}
-
-/// What a caller hands over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deposit {
-    /// What its first attempts deposit, in milli-tokens.
-    pub milli: u64,
-    /// What it spent of that itself, in milli-tokens.
-    pub spent_milli: u64,
-    /// When it came.
-    pub at: Timestamp,
-}
-
-/// What is to be paid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Price {
-    /// How much, in milli-tokens.
-    pub milli: u64,
-    /// The reserve is open to it.
-    pub high: bool,
-    /// When it will be used, after now.
-    pub delay: Duration,
-    /// The share that a recovering breaker admits, in thousandths.
-    pub admitted_per_mille: u32,
 }
 
 /// What a sync hands over.
