@@ -1,5 +1,6 @@
 //! Connection strings: what tokio-postgres reads, and two words of libpq's that it does not know.
 
+use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 
 use crate::error::OpenError;
@@ -50,34 +51,16 @@ fn split_url(url: &str) -> (String, Words<'_>) {
     let mut left = Vec::new();
     for pair in query.split('&') {
         match pair.split_once('=') {
-            Some((name, value)) if is_ours(name) => words.push((name, decode(value))),
+            Some((name, value)) if is_ours(name) => {
+                let value = percent_decode_str(value).decode_utf8_lossy().into_owned();
+                words.push((name, value));
+            }
             _ => left.push(pair),
         }
     }
     let query = left.join("&");
     let rest = if query.is_empty() { before.to_owned() } else { format!("{before}?{query}") };
     (rest, words)
-}
-
-/// Undoes percent-encoding; what is no such code stays as it is.
-fn decode(value: &str) -> String {
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|code| std::str::from_utf8(code).ok());
-        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
-        match (first, code, after.get(2..)) {
-            (b'%', Some(byte), Some(next)) => {
-                bytes.push(byte);
-                rest = next;
-            }
-            _ => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Takes our words out of `name=value name='a value'`.

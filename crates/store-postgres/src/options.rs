@@ -47,7 +47,7 @@ pub struct PostgresOptions {
     /// How many items may be on their way: 4,096 to 1,000,000, 16,384 by default. Who comes when they
     /// are all taken waits for room.
     pub queue_updates: usize,
-    /// The node's own clock: it is compared with the database's, and measures waiting.
+    /// What waiting is measured with. Time itself is the database's.
     pub clock: Arc<dyn Clock>,
 }
 

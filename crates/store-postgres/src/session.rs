@@ -24,7 +24,6 @@ pub(crate) enum Named {
     Flush,
     Sweep,
     Announce,
-    Clock,
     ScanRecords,
     ScanEntries,
     Write(Shape),
@@ -38,7 +37,6 @@ impl Named {
             Self::Flush => statements::FLUSH.to_owned(),
             Self::Sweep => statements::SWEEP.to_owned(),
             Self::Announce => statements::ANNOUNCE.to_owned(),
-            Self::Clock => statements::CLOCK.to_owned(),
             Self::ScanRecords => statements::scan("records"),
             Self::ScanEntries => statements::scan("entries"),
             Self::Write(shape) => statements::write(shape),
@@ -114,12 +112,6 @@ impl Session {
             Err(Failure::Unavailable(text)) if named.writes() => Err(Failure::Unknown(text)),
             Err(failure) => Err(failure),
         }
-    }
-
-    /// Prepares a statement, so that running it takes one round trip.
-    pub(crate) async fn prepare(&self, named: Named) -> Result<(), Failure> {
-        let prepared = self.in_time(self.prepared(named)).await?;
-        prepared.map(|_| ()).map_err(|error| self.look_at(&error, false))
     }
 
     /// Runs SQL that is not prepared and reads nothing of ours.

@@ -56,9 +56,6 @@ pub(crate) const SWEEP: &str = "DELETE FROM records WHERE key = ANY ($1::bytea[]
 /// Announces a payload `$2` on the channel `$1`.
 pub(crate) const ANNOUNCE: &str = "SELECT pg_notify($1, $2)";
 
-/// The database's clock, microseconds since the Unix epoch.
-pub(crate) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-
 /// The newest time that a commit was given.
 pub(crate) const LATEST: &str = "SELECT coalesce(max(now_us), 0) FROM times";
 

@@ -16,12 +16,9 @@ use tokio_util::task::TaskTracker;
 use crate::batch::Answers;
 use crate::error::{Failure, OpenError};
 use crate::options::PostgresOptions;
-use crate::session::{Duty, Named};
+use crate::session::Duty;
 use crate::shared::Shared;
 use crate::{scan, schema, update, wakes, warnings};
-
-/// How often the database's clock is compared with the node's.
-const PROBE: Duration = Duration::from_secs(5);
 
 /// A store in a PostgreSQL database. Clones are handles to the same connections.
 ///
@@ -69,13 +66,6 @@ impl PostgresStore {
         let ended = |_| OpenError::Unreachable("the thread of the store ended".to_owned());
         outcome.await.map_err(ended)??;
         Ok(Self { handle })
-    }
-
-    /// The database's clock minus the node's, in microseconds, as measured within the last seconds. A
-    /// node whose clock is far off must not judge what the database's says.
-    #[must_use]
-    pub fn clock_offset_us(&self) -> i64 {
-        self.handle.shared.time.offset_us()
     }
 
     /// Whether updates can be taken now: a connection for synced writes is up.
@@ -173,7 +163,6 @@ async fn run(
             () = wakes::announce(&shared) => {}
             () = wakes::wake_heard(&shared) => {}
             () = wakes::poll(&shared) => {}
-            () = probe_often(&shared) => {}
             () = stop.cancelled() => {}
         }
     }
@@ -185,34 +174,11 @@ async fn run(
     while links.join_next().await.is_some() {}
 }
 
-/// Waits for the connections, and compares the clocks.
+/// Waits for the connections, or for one that can be used.
 async fn first_look(shared: &Shared) -> Result<(), Failure> {
     let wait = Duration::from_millis(shared.options.connect_timeout_ms);
     shared.all_up_within(wait).await;
-    shared.session_within(Duty::Synced, wait).await?;
-    probe(shared).await
-}
-
-async fn probe_often(shared: &Shared) {
-    loop {
-        tokio::time::sleep(PROBE).await;
-        if let Err(failure) = probe(shared).await {
-            tracing::debug!(?failure, "the database's clock was not compared");
-        }
-    }
-}
-
-/// Compares the clocks.
-async fn probe(shared: &Shared) -> Result<(), Failure> {
-    let (_, session) = shared.session(Duty::Synced).await?;
-    // The first time, the statement is prepared, which takes a round trip of its own.
-    session.prepare(Named::Clock).await?;
-    let began = shared.time.begin_probe();
-    let rows = session.query(Named::Clock, &[]).await?;
-    if let Some(Ok(database_us)) = rows.first().map(|row| row.try_get::<_, i64>(0)) {
-        shared.time.end_probe(began, database_us);
-    }
-    Ok(())
+    shared.session_within(Duty::Synced, wait).await.map(drop)
 }
 
 impl Store for PostgresStore {

@@ -193,18 +193,6 @@ async fn large_values_pass_between_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_clock_of_a_node_is_compared_with_the_databases() {
-    let Some(server) = Postgres::start("clocks", &[]) else { return };
-    let node = node(&server).await;
-    let offset_us = node.clock_offset_us();
-    assert!(offset_us.abs() < 1_000_000, "the same machine, and {offset_us} µs apart");
-    let late = semel_store::ManualClock::new(SystemClock.now_us() - 60_000_000);
-    let late = PostgresStore::open(options(&server).with_clock(late)).await.unwrap();
-    let offset_us = late.clock_offset_us();
-    assert!((59_000_000..70_000_000).contains(&offset_us), "{offset_us} µs, not a minute");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_closed_says_so() {
     let Some(server) = Postgres::start("a closed store", &[]) else { return };
     let node = node(&server).await;
