@@ -8,10 +8,12 @@
 //! - [`options`]: what a node can be told, with its defaults and bounds
 //! - [`node`]: the threads, the listener, the start and the end
 //! - [`core`]: a node without threads and sockets: its services, and the work behind them
+//! - `services`: the services of one serving thread, found by the path of a call
 //! - `connection`: an accepted connection, counted until it closes
 //! - `batcher`: calls of one thread become batches of the store
 //! - `keys`: the Keys service; `retries`: the Retries service; `breakers`: the Breakers service
 //! - `nodes`: the Admin service, this node's heartbeats, and the guard of its clock
+//! - `leftovers`: records that say nothing any more go; `walk`: a range looked through in pages
 //! - `reporters`: which reports were counted already
 //! - `wire`, `pages`: values and listings that several services have in common
 //! - `audit`: the log of what operators do
@@ -22,7 +24,7 @@
 //!
 //! # Invariants
 //!
-//! - Wire types do not travel past `keys::parse` and `keys::reply`; rules are not written here.
+//! - Wire types do not travel past each service's `parse` and `reply`; rules are not written here.
 //! - Everything that waits is bounded in number and in time, and ends when the node closes.
 //! - No answer is given before the store gave it: when in doubt, STORE_UNAVAILABLE.
 //!
@@ -46,9 +48,9 @@ mod pages;
 mod refusal;
 mod reporters;
 mod retries;
-mod room;
 mod services;
 mod settle;
+mod walk;
 mod wire;
 
 pub use crate::core::{Core, Lane};

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use foldhash::quality::RandomState;
 use semel_domain::time::micros;
-
-use crate::room::Room;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// A reporter that was silent for this long is forgotten when its place is needed.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
@@ -51,19 +50,19 @@ struct Seen {
 pub(crate) struct Reporters<K> {
     seen: HashMap<K, Seen, RandomState>,
     most: usize,
-    room: Arc<Room>,
+    room: Arc<Semaphore>,
     searched_us: u64,
 }
 
 impl<K> Drop for Reporters<K> {
     fn drop(&mut self) {
-        self.room.give_back(self.seen.len());
+        self.room.add_permits(self.seen.len());
     }
 }
 
 impl<K: Eq + Hash> Reporters<K> {
     /// Follows at most `most` reporters, each in a place of `room`.
-    pub(crate) fn new(most: usize, room: Arc<Room>) -> Self {
+    pub(crate) fn new(most: usize, room: Arc<Semaphore>) -> Self {
         Self { seen: HashMap::default(), most, room, searched_us: 0 }
     }
 
@@ -91,7 +90,7 @@ impl<K: Eq + Hash> Reporters<K> {
     }
 
     fn take_place(&self) -> bool {
-        self.seen.len() < self.most && self.room.take()
+        self.seen.len() < self.most && self.room.try_acquire().map(SemaphorePermit::forget).is_ok()
     }
 
     /// Forgets those that have been silent for long.
@@ -102,7 +101,7 @@ impl<K: Eq + Hash> Reporters<K> {
         self.searched_us = now_us;
         let before = self.seen.len();
         self.seen.retain(|_, seen| now_us.saturating_sub(seen.at_us) < micros(FORGET_AFTER));
-        self.room.give_back(before - self.seen.len());
+        self.room.add_permits(before - self.seen.len());
     }
 }
 
@@ -112,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_report_counts_once_and_never_after_a_newer_one() {
-        let mut reporters = Reporters::new(2, Room::new(9));
+        let mut reporters = Reporters::new(2, Arc::new(Semaphore::new(9)));
         assert_eq!(reporters.admit("a", 1, 0), Admission::New);
         assert_eq!(reporters.admit("a", 1, 1), Admission::Repeated);
         assert_eq!(reporters.admit("a", 5, 2), Admission::New);
@@ -122,7 +121,7 @@ mod tests {
 
     #[test]
     fn no_reporter_is_forgotten_while_it_may_repeat_itself() {
-        let mut reporters = Reporters::new(1, Room::new(9));
+        let mut reporters = Reporters::new(1, Arc::new(Semaphore::new(9)));
         let minute = 60_000_000;
         assert_eq!(reporters.admit("a", 1, 100 * minute), Admission::New);
         assert_eq!(reporters.admit("b", 1, 105 * minute), Admission::Full);
@@ -132,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_reporters_of_many_scopes_have_one_bound_together() {
-        let room = Room::new(2);
+        let room = Arc::new(Semaphore::new(2));
         let mut scopes = [0; 3].map(|_| Reporters::new(9, Arc::clone(&room)));
         let minute = 60_000_000;
         let admissions = scopes.each_mut().map(|scope| scope.admit("a", 1, minute));
@@ -143,6 +142,6 @@ mod tests {
         assert_eq!(third.admit("b", 1, 2 * minute), Admission::Full);
         assert_eq!(third.admit("b", 1, 20 * minute), Admission::New, "in the place of \"a\"");
         drop((second, third));
-        assert!(room.take() && room.take() && !room.take());
+        assert_eq!(room.available_permits(), 2);
     }
 }

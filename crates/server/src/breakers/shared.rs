@@ -23,7 +23,6 @@ use crate::nodes::ClockGuard;
 use crate::options::BreakerOptions;
 use crate::refusal::{Reason, Refusal};
 use crate::reporters::Reporters;
-use crate::room::Room;
 use crate::settle::{self, Patience, refuse};
 
 /// The parts of the map of views that are locked apart. Fixed, so that a run can be repeated.
@@ -106,7 +105,7 @@ impl<S: Store> Breakers<S> {
             arrived: Notify::new(),
             reporters: Mutex::new(Reporters::new(
                 options.reporters_max,
-                Room::new(options.reporters_max),
+                Arc::new(Semaphore::new(options.reporters_max)),
             )),
             gathered: AtomicUsize::new(0),
             options,

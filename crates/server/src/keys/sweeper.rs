@@ -7,19 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut, BytesMut};
 use semel_domain::keys::layout::{Address, expired_until};
 use semel_domain::keys::{Command, Outcome};
 use semel_domain::time::Timestamp;
-use semel_store::{Clock, Scan, Space, Store, StoreError};
+use semel_store::{Clock, Row, Space, Store, StoreError};
 
 use super::transition::KeyTransition;
 use crate::nodes::ClockGuard;
-
-/// Records removed in one batch.
-const BATCH: usize = 256;
-/// Bytes of index entries read for one batch.
-const BATCH_BYTES: usize = 512 * 1024;
+use crate::walk::walk;
 
 /// Removes expired records.
 pub(crate) struct Sweeper<S> {
@@ -51,52 +46,44 @@ impl<S: Store> Sweeper<S> {
 
     /// Removes all that is expired now.
     async fn remove_expired(&self) -> Result<(), StoreError> {
-        let command = Arc::new(Command::Expire);
-        let (mut start, end) = expired_until(Timestamp::from_micros(self.clock.now_us()));
+        let expired = expired_until(Timestamp::from_micros(self.clock.now_us()));
         let mut removed = 0_usize;
-        loop {
-            let started_us = self.clock.monotonic_us();
-            let scan = Scan {
-                space: Space::Index,
-                start,
-                end: end.clone(),
-                limit: BATCH,
-                max_bytes: BATCH_BYTES,
-            };
-            let page = self.store.scan(scan).await?;
-            let Some(last) = page.rows.last() else { break };
-            let mut next = BytesMut::from(last.key.as_ref());
-            next.put_u8(0);
-            start = next.freeze();
-            let addresses = page.rows.iter().filter_map(|row| Address::from_expiry_entry(&row.key));
-            let updates = addresses.map(|address| {
-                let record_key = address.record_key();
-                let address = Arc::new(address);
-                KeyTransition { address, command: Arc::clone(&command) }.into_update(record_key)
-            });
-            for result in self.store.update(updates.collect()).await {
-                match result {
-                    // One record that can't be removed must not keep the others.
-                    Err(StoreError::Invalid(error)) => {
-                        tracing::error!(%error, "an expired record can't be removed");
-                    }
-                    Err(error) => return Err(error),
-                    Ok(Ok(decided)) if decided.outcome == (Outcome::Expire { removed: true }) => {
-                        removed += 1;
-                    }
-                    Ok(Ok(_)) => {}
-                    Ok(Err(error)) => tracing::error!(%error, "an expired record can't be read"),
-                }
-            }
-            if !page.more {
-                break;
-            }
-            let took = Duration::from_micros(self.clock.monotonic_us().saturating_sub(started_us));
-            tokio::time::sleep(took).await;
-        }
+        walk(&*self.store, &*self.clock, Space::Index, expired, async |rows| {
+            removed += self.remove(&rows).await?;
+            Ok(())
+        })
+        .await?;
         if removed > 0 {
             tracing::debug!(removed, "swept expired keys");
         }
         Ok(())
+    }
+
+    /// Removes the records that these entries of the index name, and that the rule finds expired. How many
+    /// that were.
+    async fn remove(&self, entries: &[Row]) -> Result<usize, StoreError> {
+        let command = Arc::new(Command::Expire);
+        let addresses = entries.iter().filter_map(|row| Address::from_expiry_entry(&row.key));
+        let updates = addresses.map(|address| {
+            let record_key = address.record_key();
+            let address = Arc::new(address);
+            KeyTransition { address, command: Arc::clone(&command) }.into_update(record_key)
+        });
+        let mut removed = 0;
+        for result in self.store.update(updates.collect()).await {
+            match result {
+                // One record that can't be removed must not keep the others.
+                Err(StoreError::Invalid(error)) => {
+                    tracing::error!(%error, "an expired record can't be removed");
+                }
+                Err(error) => return Err(error),
+                Ok(Ok(decided)) if decided.outcome == (Outcome::Expire { removed: true }) => {
+                    removed += 1;
+                }
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::error!(%error, "an expired record can't be read"),
+            }
+        }
+        Ok(removed)
     }
 }

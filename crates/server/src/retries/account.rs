@@ -11,13 +11,12 @@ use semel_domain::budget::{Deposit, FailMode, Incarnation, Policy, Share};
 use semel_domain::downstream::Downstream;
 use semel_domain::retry::Denial;
 use semel_domain::time::Timestamp;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use super::lease::Leases;
 use super::parse::Report;
 use super::transition::News;
 use crate::reporters::{Admission, Reporters};
-use crate::room::Room;
 
 /// Reporters of one budget that a node follows.
 const REPORTERS_MAX: usize = 10_000;
@@ -104,7 +103,7 @@ impl Account {
     pub(crate) fn new(
         downstream: Downstream,
         node: Incarnation,
-        room: &Arc<Room>,
+        room: &Arc<Semaphore>,
         now: Timestamp,
     ) -> Self {
         let state = State {
@@ -243,7 +242,7 @@ mod tests {
             tenant: Tenant::parse("acme").expect("valid"),
             dependency: Dependency::parse("stripe").expect("valid"),
         };
-        Account::new(downstream, Incarnation([1; 16]), &Room::new(9), START)
+        Account::new(downstream, Incarnation([1; 16]), &Arc::new(Semaphore::new(9)), START)
     }
 
     fn news(version: u64) -> Option<News> {

@@ -10,7 +10,7 @@ use semel_domain::budget::Incarnation;
 use semel_domain::downstream::Downstream;
 use semel_domain::time::Timestamp;
 use semel_store::Clock;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use super::account::{Account, Schedule, State};
 use super::roots::Roots;
@@ -18,7 +18,6 @@ use super::tokens::Tokens;
 use crate::nodes::ClockGuard;
 use crate::options::RetryOptions;
 use crate::refusal::Refusal;
-use crate::room::Room;
 
 /// A budget that was not used for so long is forgotten: longer than a report can be under way.
 const FORGET_AFTER: Duration = Duration::from_secs(900);
@@ -36,7 +35,7 @@ pub(crate) struct Budgets {
     accounts: DashMap<Downstream, Arc<Account>, RandomState>,
     accounts_max: usize,
     /// For the clients of all budgets.
-    clients: Arc<Room>,
+    clients: Arc<Semaphore>,
 }
 
 impl Budgets {
@@ -55,7 +54,7 @@ impl Budgets {
             urgent_accounts: Mutex::default(),
             accounts: DashMap::default(),
             accounts_max: options.budgets_max,
-            clients: Room::new(options.clients_max),
+            clients: Arc::new(Semaphore::new(options.clients_max)),
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use semel_domain::budget::{Charge, FailMode, Incarnation, Price, TOKEN_MILLI};
 use semel_domain::time::Timestamp;
 use semel_proto::v1;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::account::{Account, State};
 use super::budgets::Budgets;
@@ -15,7 +16,6 @@ use super::parse::LeaseAsk;
 use super::reply;
 use crate::breakers::Gate;
 use crate::refusal::Refusal;
-use crate::room::Room;
 
 /// Clients that lease tokens of one budget from one node at once.
 const LESSEES_MAX: usize = 10_000;
@@ -32,7 +32,7 @@ pub(crate) struct Leases {
     known: BTreeMap<Incarnation, Lessee>,
     /// When those that have been silent for long were last looked for.
     searched_at: Timestamp,
-    room: Arc<Room>,
+    room: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -156,13 +156,13 @@ impl State {
 
 impl Drop for Leases {
     fn drop(&mut self) {
-        self.room.give_back(self.known.len());
+        self.room.add_permits(self.known.len());
     }
 }
 
 impl Leases {
     /// Those of a budget that is new, each in a place of `room`.
-    pub(super) const fn new(room: Arc<Room>) -> Self {
+    pub(super) const fn new(room: Arc<Semaphore>) -> Self {
         Self { known: BTreeMap::new(), searched_at: Timestamp::from_micros(0), room }
     }
 
@@ -183,7 +183,8 @@ impl Leases {
     }
 
     fn take_place(&self) -> bool {
-        self.known.len() < LESSEES_MAX && self.room.take()
+        self.known.len() < LESSEES_MAX
+            && self.room.try_acquire().map(SemaphorePermit::forget).is_ok()
     }
 
     fn forget_silent(&mut self, now: Timestamp) {
@@ -193,7 +194,7 @@ impl Leases {
         self.searched_at = now;
         let before = self.known.len();
         self.known.retain(|_, lessee| now.since(lessee.granted.expires_at) < KEPT_AFTER_END);
-        self.room.give_back(before - self.known.len());
+        self.room.add_permits(before - self.known.len());
     }
 }
 
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn clients_that_were_silent_for_long_make_room_for_others() {
-        let room = Room::new(LESSEES_MAX + 1);
+        let room = Arc::new(Semaphore::new(LESSEES_MAX + 1));
         let mut leases = Leases::new(Arc::clone(&room));
         let client = |number: usize| Incarnation((number as u128).to_be_bytes());
         let start = Timestamp::default();
