@@ -65,7 +65,7 @@ impl OpenError {
 }
 
 /// What an error means for the statement that met it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// It was rolled back, and running it again at once may succeed.
     Again(String),
@@ -78,6 +78,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The store was closed before the statement was sent.
+    pub(crate) fn closed() -> Self {
+        Self::Unavailable("the store is closed".to_owned())
+    }
+
     /// An error of a statement that writes nothing, or that was not yet sent.
     pub(crate) fn before_write(error: &tokio_postgres::Error) -> Self {
         match Self::of_write(error) {

@@ -5,7 +5,7 @@
 //! A whole batch takes two round trips, whatever its size. One statement reads all its records, with
 //! the database's clock; the transitions are applied here; one statement, which is one implicit
 //! transaction, writes what changed, each record only over the version that was read. What was lost to
-//! another node is run again. Between the two nothing is held in the database: a node that is stopped
+//! another node is run again. Batches that come at the same time share these statements. Between the two nothing is held in the database: a node that is stopped
 //! in the middle is in nobody's way. Batches share a few connections and are pipelined over them, so
 //! waiting costs no connection.
 //!
@@ -44,7 +44,7 @@
 //! - `options`, `address`, `tls`, `error`: what is chosen, and what goes wrong
 //! - `schema`: the tables and their migrations; `statements`: the SQL
 //! - `link`, `session`: connections that are made again when they are lost
-//! - `turns`, `batch`, `update`, `arrays`, `write`: updates; `scan`: scans
+//! - `turns`, `batch`, `update`, `lane`, `read`, `arrays`, `write`: updates; `scan`: scans
 //! - `wakes`: wake-ups across nodes; `time`: the clock; `warnings`: settings that lose data
 //!
 //! # What it does not do
@@ -58,8 +58,10 @@ mod address;
 mod arrays;
 mod batch;
 mod error;
+mod lane;
 mod link;
 mod options;
+mod read;
 mod scan;
 mod schema;
 mod session;

@@ -3,19 +3,24 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use bytes::Bytes;
 use semel_store::WatchHub;
 use tokio::sync::{Semaphore, watch};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::sync::CancellationToken;
 
+use crate::batch::Decision;
 use crate::error::OpenError;
+use crate::lane::Lane;
 use crate::link::Links;
 use crate::options::PostgresOptions;
+use crate::read::Read;
 use crate::session::Duty;
 use crate::time::Time;
 use crate::tls;
 use crate::turns::Turns;
 use crate::wakes::Wakes;
+use crate::write::Written;
 
 /// How many rows the table of times has.
 const SLOTS: u64 = 256;
@@ -29,6 +34,9 @@ pub(crate) struct Shared {
     pub(crate) changed: watch::Sender<u64>,
     pub(crate) time: Time,
     pub(crate) turns: Arc<Turns>,
+    pub(crate) reads: Lane<Bytes, Read>,
+    pub(crate) synced: Lane<Decision, Written>,
+    pub(crate) relaxed: Lane<Decision, Written>,
     pub(crate) hub: WatchHub,
     pub(crate) wakes: Wakes,
     /// Room for items on their way.
@@ -50,6 +58,10 @@ impl Shared {
             changed: watch::Sender::new(0),
             time: Time::new(Arc::clone(&options.clock)),
             turns: Arc::default(),
+            reads: Lane::new(1),
+            // One waits for the disk, and one fills.
+            synced: Lane::new(2),
+            relaxed: Lane::new(1),
             hub: WatchHub::new(),
             wakes: Wakes::new(random),
             room: Arc::new(Semaphore::new(options.queue_updates)),

@@ -18,7 +18,7 @@ use crate::error::{Failure, OpenError};
 use crate::options::PostgresOptions;
 use crate::session::Duty;
 use crate::shared::Shared;
-use crate::{scan, schema, update, wakes, warnings};
+use crate::{read, scan, schema, update, wakes, warnings, write};
 
 /// A store in a PostgreSQL database. Clones are handles to the same connections.
 ///
@@ -149,10 +149,11 @@ async fn run(
         let _ = opened.send(Err(error));
         return;
     }
-    let mut links = JoinSet::new();
+    let mut connected = JoinSet::new();
     for link in shared.links.all() {
-        links.spawn(Arc::clone(link).run(Arc::clone(&shared)));
+        connected.spawn(Arc::clone(link).run(Arc::clone(&shared)));
     }
+    connected.spawn(carry(Arc::clone(&shared)));
     let outcome = first_look(&shared)
         .await
         .map_err(|failure| OpenError::Unreachable(failure.into_store_error().to_string()));
@@ -171,7 +172,18 @@ async fn run(
         tracing::error!("updates were given up while the store was closed");
     }
     shared.closing.cancel();
-    while links.join_next().await.is_some() {}
+    while connected.join_next().await.is_some() {}
+}
+
+/// Carries what updates ask of the database, until the store is closed.
+async fn carry(shared: Arc<Shared>) {
+    let shared = &*shared;
+    tokio::select! {
+        () = shared.reads.drive(|asked| read::carry(shared, asked)) => {}
+        () = shared.synced.drive(|asked| write::carry(shared, Duty::Synced, asked)) => {}
+        () = shared.relaxed.drive(|asked| write::carry(shared, Duty::Relaxed, asked)) => {}
+        () = shared.closing.cancelled() => {}
+    }
 }
 
 /// Waits for the connections, or for one that can be used.

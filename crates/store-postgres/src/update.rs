@@ -1,21 +1,19 @@
 //! Updates: read all records of a batch, apply the transitions, write what changed, and run again
 //! what was lost to other nodes.
 //!
-//! Invariants: a round is two statements, whatever the size of the batch; nothing is held in the
+//! Invariants: a round is two statements, whatever the size of the batch, shared with other batches; nothing is held in the
 //! database between them; an item is answered once its record was written over the very version that
 //! its transition saw, or was not written at all.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
 use semel_store::{StoreError, Transition, Update};
-use tokio_postgres::Row;
 
-use crate::batch::{Answers, Batch, Decision, Found, Write};
+use crate::batch::{Answers, Batch, Decision, Write};
 use crate::error::Failure;
-use crate::session::{Duty, Named, Session};
+use crate::lane::Lane;
+use crate::read::Records;
+use crate::session::{Duty, Named};
 use crate::shared::Shared;
-use crate::write::{self, Lost};
+use crate::write::{Lost, Written};
 
 /// How often a record may be lost to others before its update is refused. Each time, somebody else
 /// was done.
@@ -53,16 +51,9 @@ async fn round<T: Transition>(
     batch: &mut Batch<T>,
     pending: Vec<usize>,
 ) -> Vec<usize> {
-    let (slot, session) = match shared.session(Duty::Synced).await {
-        Ok(session) => session,
-        Err(failure) => {
-            fail(batch, &pending, &failure.into_store_error());
-            return Vec::new();
-        }
-    };
-    let keys: Vec<Bytes> = pending.iter().map(|record| batch.key(*record).clone()).collect();
-    let rows = session.query(Named::Read, &[&slices(&keys)]).await;
-    let decisions = match rows.and_then(|rows| decide(shared, batch, &pending, &rows)) {
+    let keys = pending.iter().map(|record| batch.key(*record).clone()).collect();
+    let read = shared.reads.ask(keys).await.unwrap_or_else(|| Err(Failure::closed()));
+    let decisions = match read.and_then(|read| decide(shared, batch, &pending, &read)) {
         Ok(decisions) => decisions,
         Err(Failure::Again(_)) => return pending,
         Err(failure) => {
@@ -75,10 +66,15 @@ async fn round<T: Transition>(
     let (relaxed, synced): (Vec<_>, Vec<_>) = written.into_iter().partition(|it| it.relaxed);
     // Side by side: they are different records.
     let (flushed, synced, relaxed) = tokio::join!(
-        flush(&session, &kept),
-        write::run(shared, Some((slot, Arc::clone(&session))), synced),
-        write::run(shared, None, relaxed),
+        flush(shared, &kept),
+        write(&shared.synced, synced),
+        write(&shared.relaxed, relaxed),
     );
+    let (Some(synced), Some(relaxed)) = (synced, relaxed) else {
+        let closed = "the store was closed before it answered".to_owned();
+        fail(batch, &pending, &StoreError::Unknown(closed));
+        return Vec::new();
+    };
     keep(batch, kept, flushed);
     let mut again = settle(shared, batch, synced);
     again.extend(settle(shared, batch, relaxed));
@@ -86,56 +82,34 @@ async fn round<T: Transition>(
     again
 }
 
-/// The keys as an array of the database.
-fn slices(keys: &[Bytes]) -> Vec<&[u8]> {
-    keys.iter().map(AsRef::as_ref).collect()
-}
-
 /// Decides what becomes of each record that was read.
 fn decide<T: Transition>(
     shared: &Shared,
     batch: &mut Batch<T>,
     pending: &[usize],
-    rows: &[Row],
+    read: &Records,
 ) -> Result<Vec<Decision>, Failure> {
-    let mut found: Vec<Option<Found<'_>>> = vec![None; pending.len()];
-    let mut now_us = None;
-    for row in rows {
-        let (place, one) = parse(row)?;
-        match place.checked_sub(1) {
-            None => now_us = Some(shared.time.pass(one.version)),
-            Some(place) => {
-                if let Some(slot) = found.get_mut(place) {
-                    *slot = Some(one);
-                }
-            }
-        }
-    }
-    let now_us = now_us.ok_or_else(|| Failure::Invalid("a read without a time".to_owned()))?;
-    for (record, found) in pending.iter().zip(&found) {
+    let mut decide = |(place, record): (usize, &usize)| {
+        let found = read.get(place)?;
         let version = found.filter(|it| it.value.is_some()).map(|it| it.version);
         shared.wakes.note(&shared.hub, batch.key(*record), version);
-    }
-    let mut decide =
-        |(record, found): (&usize, Option<Found<'_>>)| batch.decide(*record, found, now_us);
-    Ok(pending.iter().zip(found).map(&mut decide).collect())
+        Ok(batch.decide(*record, found, read.now_us))
+    };
+    pending.iter().enumerate().map(&mut decide).collect()
 }
 
-/// The place of the key, from 1, and the record; place 0 has the clock as its version.
-fn parse(row: &Row) -> Result<(usize, Found<'_>), Failure> {
-    let wrong = |error: tokio_postgres::Error| Failure::Invalid(error.to_string());
-    let place: i64 = row.try_get(0).map_err(wrong)?;
-    let found = Found {
-        version: row.try_get(1).map_err(wrong)?,
-        relaxed: row.try_get(2).map_err(wrong)?,
-        value: row.try_get(3).map_err(wrong)?,
-    };
-    Ok((usize::try_from(place).unwrap_or(usize::MAX), found))
+/// Writes what was decided, together with what other batches write; `None`: the store is closed.
+async fn write(lane: &Lane<Decision, Written>, decisions: Vec<Decision>) -> Option<Written> {
+    if decisions.is_empty() {
+        return Some(Vec::new());
+    }
+    lane.ask(decisions).await
 }
 
 /// Waits until what was read is on disk, if somebody must know.
-async fn flush(session: &Session, kept: &[Decision]) -> Result<(), Failure> {
+async fn flush(shared: &Shared, kept: &[Decision]) -> Result<(), Failure> {
     if kept.iter().any(|it| it.needs_flush) {
+        let (_, session) = shared.session(Duty::Synced).await?;
         session.query(Named::Flush, &[]).await?;
     }
     Ok(())

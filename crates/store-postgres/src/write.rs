@@ -1,6 +1,5 @@
-//! The write of a round: one statement for all records, or a few if they weigh much.
-
-use std::sync::Arc;
+//! The write of a round: one statement for the records of all batches that ask at the same time, or a few
+//! if they weigh much.
 
 use bytes::Bytes;
 use semel_store::{IndexChange, StoreError};
@@ -8,6 +7,7 @@ use semel_store::{IndexChange, StoreError};
 use crate::arrays::Arrays;
 use crate::batch::Decision;
 use crate::error::Failure;
+use crate::lane::Asked;
 use crate::session::{Duty, Named, Session};
 use crate::shared::Shared;
 
@@ -23,23 +23,33 @@ pub(crate) enum Lost {
     Failed(StoreError),
 }
 
-type Written = Vec<(Decision, Result<i64, Lost>)>;
+/// What became of each record: its new version, or why it was not written.
+pub(crate) type Written = Vec<(Decision, Result<i64, Lost>)>;
 
-/// Writes the records of `decisions`, which are in the order of their keys. Each comes back with its
-/// new version, or why it was not written.
-pub(crate) async fn run(
-    shared: &Shared,
-    session: Option<(i32, Arc<Session>)>,
-    decisions: Vec<Decision>,
-) -> Written {
-    if decisions.is_empty() {
-        return Vec::new();
+/// Writes the records that these batches ask for, each with its new version or why it was not written.
+pub(crate) async fn carry(shared: &Shared, duty: Duty, asked: Vec<Asked<Decision, Written>>) {
+    let (mut decisions, mut askers) = (Vec::new(), Vec::new());
+    for (batch, Asked { records, asker }) in asked.into_iter().enumerate() {
+        decisions.extend(records.into_iter().map(|decision| (batch, decision)));
+        askers.push((asker, Vec::new()));
     }
-    let session = match session {
-        Some(session) => Ok(session),
-        None => shared.session(Duty::Relaxed).await,
-    };
-    let (slot, session) = match session {
+    // No two batches write the same record: they take turns.
+    decisions.sort_by(|(_, one), (_, other)| one.key.cmp(&other.key));
+    let (batches, decisions): (Vec<usize>, Vec<Decision>) = decisions.into_iter().unzip();
+    for (batch, written) in batches.into_iter().zip(run(shared, duty, decisions).await) {
+        if let Some((_, of_batch)) = askers.get_mut(batch) {
+            of_batch.push(written);
+        }
+    }
+    for (asker, written) in askers {
+        // A batch that is gone needs no answer.
+        let _ = asker.send(written);
+    }
+}
+
+/// Writes the records of `decisions`, which are in the order of their keys.
+async fn run(shared: &Shared, duty: Duty, decisions: Vec<Decision>) -> Written {
+    let (slot, session) = match shared.session(duty).await {
         Ok(session) => session,
         Err(failure) => {
             let lost = Lost::Failed(failure.into_store_error());

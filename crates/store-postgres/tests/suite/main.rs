@@ -18,6 +18,7 @@ mod conformance;
 mod encryption;
 mod failures;
 mod nodes;
+mod plans;
 mod schema;
 mod steps;
 mod stopped;
