@@ -48,9 +48,10 @@ impl<'a> Patience<'a> {
 /// The store's answers to a batch, or, if it gives none in time, that they are unknown.
 pub(crate) async fn answers<S: Store, T: Transition>(
     store: &S,
-    batch: Vec<Update<T>>,
+    mut batch: Vec<Update<T>>,
 ) -> Vec<Result<T::Outcome, StoreError>> {
     let items = batch.len();
+    batch.iter_mut().for_each(|update| update.patience = Some(ANSWER_MAX));
     let answers = tokio::time::timeout(ANSWER_MAX, store.update(batch)).await;
     answers.unwrap_or_else(|_| {
         let late = || StoreError::Unknown(format!("no answer within {ANSWER_MAX:?}"));

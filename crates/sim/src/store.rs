@@ -31,6 +31,7 @@ impl Store for SimStore {
         let Some(amnesia) = &self.amnesia else { return self.inner.update(batch).await };
         let forgetful = |update: Update<T>| Update {
             durability: update.durability,
+            patience: update.patience,
             transition: Forgetful {
                 inner: update.transition,
                 key: update.key.clone(),

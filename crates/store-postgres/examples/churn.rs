@@ -139,6 +139,7 @@ async fn step(
         Update {
             key: format!("claim {spread:016x}").into(),
             durability: Durability::Synced,
+            patience: None,
             transition: step(entry),
         }
     };

@@ -115,5 +115,10 @@ fn item(run: u128, task: u64, number: u64, load: Load) -> Update<Claim> {
     let key = format!("k{spread:016x}{task:04x}{run:016x}");
     let entry = Bytes::from(format!("e{run:016x}{number:016x}{task:04x}"));
     let value = Bytes::from(vec![b'v'; load.value_bytes]);
-    Update { key: key.into(), durability: Durability::Synced, transition: Claim { value, entry } }
+    Update {
+        key: key.into(),
+        durability: Durability::Synced,
+        patience: None,
+        transition: Claim { value, entry },
+    }
 }

@@ -4,10 +4,13 @@
 //! a record becomes is decided anew from what was read, as often as it is lost to somebody else.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::Bytes;
 use semel_store::limits;
 use semel_store::{Durability, IndexChange, StoreError, Transition, Update, ValueChange};
+
+use crate::patience::longest;
 
 /// The answers of a batch.
 pub(crate) type Answers<T> = Vec<Result<<T as Transition>::Outcome, StoreError>>;
@@ -82,6 +85,11 @@ impl<T: Transition> Batch<T> {
         }
         let proposed = items.iter().map(|_| None).collect();
         Self { items, answers, proposed, order, records }
+    }
+
+    /// How long the most patient item waits; `None`: as long as it takes.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        longest(self.items.iter().map(|item| item.patience))
     }
 
     /// The distinct keys, in order.

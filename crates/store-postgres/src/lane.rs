@@ -16,6 +16,8 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
+use crate::patience::longest;
+
 /// How many statements more are on their way if the usual ones are stuck behind a lock or a slow disk.
 const SPARE: usize = 2;
 /// How long something waits for the others to get on before it goes all the same.
@@ -34,7 +36,14 @@ pub(crate) struct Lane<R, A> {
 /// A question, and who wants to know.
 pub(crate) struct Asked<R, A> {
     pub(crate) records: Vec<R>,
+    /// How long the answer is of use; `None`: as long as it takes.
+    pub(crate) patience: Option<Duration>,
     pub(crate) asker: oneshot::Sender<A>,
+}
+
+/// How long the most patient of them waits.
+pub(crate) fn patience<R, A>(asked: &[Asked<R, A>]) -> Option<Duration> {
+    longest(asked.iter().map(|it| it.patience))
 }
 
 impl<R, A> Lane<R, A> {
@@ -44,9 +53,9 @@ impl<R, A> Lane<R, A> {
     }
 
     /// Asks, and waits for the answer; `None`: the store is closed.
-    pub(crate) async fn ask(&self, records: Vec<R>) -> Option<A> {
+    pub(crate) async fn ask(&self, records: Vec<R>, patience: Option<Duration>) -> Option<A> {
         let (asker, answer) = oneshot::channel();
-        self.lock().push(Asked { records, asker });
+        self.lock().push(Asked { records, patience, asker });
         self.arrived.notify_one();
         answer.await.ok()
     }
@@ -116,19 +125,19 @@ mod tests {
             if asked.iter().any(|it| it.records.iter().any(|it| stuck.contains(it))) {
                 std::future::pending::<()>().await;
             }
-            sleep(Duration::from_millis(5)).await;
-            for Asked { records, asker } in asked {
+            sleep(Duration::from_millis(16)).await;
+            for Asked { records, asker, .. } in asked {
                 asker.send(records[0]).unwrap();
             }
         };
         let askers = async {
             let ask = async |number: u32| {
-                sleep(Duration::from_millis(number.into())).await;
+                sleep(Duration::from_millis(3 * u64::from(number))).await;
                 if !stuck.contains(&number) {
-                    assert_eq!(lane.ask(vec![number]).await, Some(number));
+                    assert_eq!(lane.ask(vec![number], None).await, Some(number));
                 } else {
                     tokio::select! {
-                        _ = lane.ask(vec![number]) => panic!("it is stuck"),
+                        _ = lane.ask(vec![number], None) => panic!("it is stuck"),
                         () = sleep(Duration::from_secs(1)) => {}
                     }
                 }
@@ -157,7 +166,7 @@ mod tests {
         let lane = Lane::<u8, ()>::new(1);
         for records in [RECORDS, 1, RECORDS + 1, RECORDS - 1, 1, 1] {
             let (asker, _) = oneshot::channel();
-            lane.lock().push(Asked { records: vec![0; records], asker });
+            lane.lock().push(Asked { records: vec![0; records], patience: None, asker });
         }
         let taken = || lane.take().iter().map(|asked| asked.records.len()).collect::<Vec<_>>();
         assert_eq!(taken(), [RECORDS]);

@@ -43,7 +43,8 @@
 //!
 //! - `options`, `address`, `tls`, `error`: what is chosen, and what goes wrong
 //! - `schema`: the tables and their migrations; `statements`: the SQL
-//! - `link`, `session`: connections that are made again when they are lost
+//! - `link`, `session`: connections that are made again when they are lost; `patience`: how long a statement may
+//!   take
 //! - `turns`, `batch`, `update`, `lane`, `read`, `arrays`, `write`: updates; `scan`: scans
 //! - `wakes`: wake-ups across nodes; `time`: the clock; `warnings`: settings that lose data
 //!
@@ -61,6 +62,7 @@ mod error;
 mod lane;
 mod link;
 mod options;
+mod patience;
 mod read;
 mod scan;
 mod schema;

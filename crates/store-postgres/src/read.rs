@@ -2,13 +2,14 @@
 //! database's clock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio_postgres::Row;
 
 use crate::batch::Found;
 use crate::error::Failure;
-use crate::lane::Asked;
+use crate::lane::{Asked, patience};
 use crate::session::{Duty, Named};
 use crate::shared::Shared;
 
@@ -47,9 +48,11 @@ impl Records {
 /// Reads the records that these batches ask for.
 pub(crate) async fn carry(shared: &Shared, asked: Vec<Asked<Bytes, Read>>) {
     let keys: Vec<&[u8]> = asked.iter().flat_map(|it| &it.records).map(AsRef::as_ref).collect();
-    let answer = read(shared, &keys).await.map(|(answer, now_us)| (Arc::new(answer), now_us));
+    let patience = patience(&asked);
+    let answer =
+        read(shared, &keys, patience).await.map(|(answer, now_us)| (Arc::new(answer), now_us));
     let mut first = 0;
-    for Asked { records, asker } in asked {
+    for Asked { records, asker, .. } in asked {
         let read = match &answer {
             Ok((answer, now_us)) => {
                 Ok(Records { answer: Arc::clone(answer), first, now_us: *now_us })
@@ -62,9 +65,13 @@ pub(crate) async fn carry(shared: &Shared, asked: Vec<Asked<Bytes, Read>>) {
     }
 }
 
-async fn read(shared: &Shared, keys: &[&[u8]]) -> Result<(Answer, u64), Failure> {
+async fn read(
+    shared: &Shared,
+    keys: &[&[u8]],
+    patience: Option<Duration>,
+) -> Result<(Answer, u64), Failure> {
     let (_, session) = shared.session(Duty::Synced).await?;
-    let rows = session.query(Named::Read, &[&keys]).await?;
+    let rows = session.query(Named::Read, patience, &[&keys]).await?;
     let mut found = vec![None; keys.len()];
     let mut now_us = None;
     for (nth, row) in rows.iter().enumerate() {

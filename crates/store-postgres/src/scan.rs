@@ -62,7 +62,8 @@ impl Slice<'_> {
         };
         let rows = i64::try_from(self.rows).unwrap_or(i64::MAX);
         let (start, end) = (&**self.start, &*self.scan.end);
-        let found = session.query(named, &[&start, &end, &rows, &self.bytes, &give_one]).await?;
+        let found =
+            session.query(named, None, &[&start, &end, &rows, &self.bytes, &give_one]).await?;
         let wrong = |error: tokio_postgres::Error| Failure::Invalid(error.to_string());
         let read = |row: &tokio_postgres::Row| {
             let key: &[u8] = row.try_get(0).map_err(wrong)?;

@@ -14,11 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Failure, ends_session};
 use crate::options::PostgresOptions;
+use crate::patience::Limits;
 use crate::statements::{self, Shape};
 
 /// The statements that are prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Named {
+    Limit,
     Read,
     Versions,
     Flush,
@@ -32,6 +34,7 @@ pub(crate) enum Named {
 impl Named {
     fn sql(self) -> String {
         match self {
+            Self::Limit => statements::LIMIT.to_owned(),
             Self::Read => statements::READ.to_owned(),
             Self::Versions => statements::VERSIONS.to_owned(),
             Self::Flush => statements::FLUSH.to_owned(),
@@ -65,7 +68,11 @@ pub(crate) struct Session {
     client: Client,
     statements: Mutex<HashMap<Named, Statement>>,
     in_flight: AtomicUsize,
-    patience: Duration,
+    most: Limits,
+    /// What the statements that are sent next are limited to.
+    limits: Mutex<Limits>,
+    /// When a database that says nothing is given up.
+    silence: Duration,
     end: CancellationToken,
 }
 
@@ -75,7 +82,9 @@ impl Session {
             client,
             statements: Mutex::default(),
             in_flight: AtomicUsize::new(0),
-            patience: options.silence_timeout(),
+            most: Limits::of(options),
+            limits: Mutex::new(Limits::of(options)),
+            silence: options.silence_timeout(),
             end: CancellationToken::new(),
         }
     }
@@ -94,10 +103,11 @@ impl Session {
         Ok(latest_us)
     }
 
-    /// Runs a statement. What was sent and not answered may have been done.
+    /// Runs a statement for those who wait no longer than `patience`. What was sent and not answered may have been done.
     pub(crate) async fn query(
         &self,
         named: Named,
+        patience: Option<Duration>,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Failure> {
         let _counted = Counted::new(&self.in_flight);
@@ -106,8 +116,25 @@ impl Session {
         if self.client.is_closed() {
             return Err(Failure::Unavailable("the connection to the database was lost".to_owned()));
         }
-        let answer = self.in_time(self.client.query(&statement, parameters)).await;
-        match answer {
+        let limit = self.in_time(self.prepared(Named::Limit)).await?;
+        let limit = limit.map_err(|error| self.look_at(&error, false))?;
+        let limits = self.most.within(patience);
+        let query = async {
+            if std::mem::replace(&mut *self.limits(), limits) == limits {
+                return self.client.query(&statement, parameters).await;
+            }
+            let (statement_ms, lock_ms) =
+                (limits.statement_ms.to_string(), limits.lock_ms.to_string());
+            let wanted: [&(dyn ToSql + Sync); 2] = [&statement_ms, &lock_ms];
+            // Both are sent before either is answered, and before anything else can be: all statements are
+            // sent by one thread.
+            let (limited, rows) = tokio::join!(
+                self.client.query(&limit, &wanted),
+                self.client.query(&statement, parameters)
+            );
+            limited.and(rows)
+        };
+        match self.in_time(query).await {
             Ok(rows) => rows.map_err(|error| self.look_at(&error, named.writes())),
             Err(Failure::Unavailable(text)) if named.writes() => Err(Failure::Unknown(text)),
             Err(failure) => Err(failure),
@@ -129,14 +156,18 @@ impl Session {
         Ok(statement)
     }
 
+    fn limits(&self) -> MutexGuard<'_, Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn statements(&self) -> MutexGuard<'_, HashMap<Named, Statement>> {
         self.statements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn in_time<T>(&self, answer: impl Future<Output = T>) -> Result<T, Failure> {
-        tokio::time::timeout(self.patience, answer).await.map_err(|_| {
+        tokio::time::timeout(self.silence, answer).await.map_err(|_| {
             self.end.cancel();
-            let seconds = self.patience.as_secs_f64();
+            let seconds = self.silence.as_secs_f64();
             Failure::Unavailable(format!("the database did not answer within {seconds} s"))
         })
     }

@@ -47,6 +47,10 @@ FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place),
      LATERAL (SELECT version FROM records WHERE key = wanted.key AND value IS NOT NULL OFFSET 0)
          AS found";
 
+/// Limits what follows on this connection to `$1` milliseconds for a statement and `$2` for a lock.
+pub(crate) const LIMIT: &str = "\
+SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false)";
+
 /// Writes a little and commits: all commits before it are on disk once it is answered.
 pub(crate) const FLUSH: &str = "SELECT pg_logical_emit_message(true, 'semel', '')";
 

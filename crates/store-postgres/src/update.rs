@@ -5,11 +5,14 @@
 //! database between them; an item is answered once its record was written over the very version that
 //! its transition saw, or was not written at all.
 
+use std::time::Duration;
+
 use semel_store::{StoreError, Transition, Update};
 
 use crate::batch::{Answers, Batch, Decision, Write};
 use crate::error::Failure;
 use crate::lane::Lane;
+use crate::patience::Limits;
 use crate::read::Records;
 use crate::session::{Duty, Named};
 use crate::shared::Shared;
@@ -25,13 +28,15 @@ pub(crate) async fn run<T: Transition>(shared: &Shared, items: Vec<Update<T>>) -
     let keys = batch.keys();
     let mut pending: Vec<usize> = (0..keys.len()).collect();
     let turn = shared.turns.enter(keys);
-    let patience = shared.options.silence_timeout();
+    let silence = shared.options.silence_timeout();
+    let patience = batch.patience().map_or(silence, |patience| patience.min(silence));
     if tokio::time::timeout(patience, turn.come()).await.is_err() {
         fail(&mut batch, &pending, &unavailable("other updates of the same records take too long"));
         return batch.into_answers();
     }
     let began_us = shared.time.monotonic_us();
-    let budget_us = shared.options.lock_timeout_ms.saturating_mul(1_000);
+    let budget_us =
+        Limits::of(&shared.options).within(batch.patience()).lock_ms.saturating_mul(1_000);
     for _ in 0..ROUNDS {
         if pending.is_empty() {
             return batch.into_answers();
@@ -52,7 +57,8 @@ async fn round<T: Transition>(
     pending: Vec<usize>,
 ) -> Vec<usize> {
     let keys = pending.iter().map(|record| batch.key(*record).clone()).collect();
-    let read = shared.reads.ask(keys).await.unwrap_or_else(|| Err(Failure::closed()));
+    let read =
+        shared.reads.ask(keys, batch.patience()).await.unwrap_or_else(|| Err(Failure::closed()));
     let decisions = match read.and_then(|read| decide(shared, batch, &pending, &read)) {
         Ok(decisions) => decisions,
         Err(Failure::Again(_)) => return pending,
@@ -64,11 +70,12 @@ async fn round<T: Transition>(
     let (kept, written): (Vec<_>, Vec<_>) =
         decisions.into_iter().partition(|it| it.write == Write::Nothing);
     let (relaxed, synced): (Vec<_>, Vec<_>) = written.into_iter().partition(|it| it.relaxed);
+    let patience = batch.patience();
     // Side by side: they are different records.
     let (flushed, synced, relaxed) = tokio::join!(
-        flush(shared, &kept),
-        write(&shared.synced, synced),
-        write(&shared.relaxed, relaxed),
+        flush(shared, &kept, patience),
+        write(&shared.synced, synced, patience),
+        write(&shared.relaxed, relaxed, patience),
     );
     let (Some(synced), Some(relaxed)) = (synced, relaxed) else {
         let closed = "the store was closed before it answered".to_owned();
@@ -99,18 +106,26 @@ fn decide<T: Transition>(
 }
 
 /// Writes what was decided, together with what other batches write; `None`: the store is closed.
-async fn write(lane: &Lane<Decision, Written>, decisions: Vec<Decision>) -> Option<Written> {
+async fn write(
+    lane: &Lane<Decision, Written>,
+    decisions: Vec<Decision>,
+    patience: Option<Duration>,
+) -> Option<Written> {
     if decisions.is_empty() {
         return Some(Vec::new());
     }
-    lane.ask(decisions).await
+    lane.ask(decisions, patience).await
 }
 
 /// Waits until what was read is on disk, if somebody must know.
-async fn flush(shared: &Shared, kept: &[Decision]) -> Result<(), Failure> {
+async fn flush(
+    shared: &Shared,
+    kept: &[Decision],
+    patience: Option<Duration>,
+) -> Result<(), Failure> {
     if kept.iter().any(|it| it.needs_flush) {
         let (_, session) = shared.session(Duty::Synced).await?;
-        session.query(Named::Flush, &[]).await?;
+        session.query(Named::Flush, patience, &[]).await?;
     }
     Ok(())
 }

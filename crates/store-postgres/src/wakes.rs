@@ -178,7 +178,7 @@ pub(crate) async fn announce(shared: &Shared) {
 
 async fn announce_one(shared: &Shared, channel: &str, payload: &str) -> Result<(), Failure> {
     let (_, session) = shared.session(Duty::Relaxed).await?;
-    session.query(Named::Announce, &[&channel, &payload]).await?;
+    session.query(Named::Announce, None, &[&channel, &payload]).await?;
     Ok(())
 }
 
@@ -218,7 +218,7 @@ pub(crate) async fn poll(shared: &Shared) {
 async fn poll_some(shared: &Shared, keys: &[std::sync::Arc<[u8]>]) -> Result<(), Failure> {
     let slices: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
     let (_, session) = shared.session(Duty::Synced).await?;
-    let rows = session.query(Named::Versions, &[&slices]).await?;
+    let rows = session.query(Named::Versions, None, &[&slices]).await?;
     let mut versions: Vec<Option<i64>> = vec![None; keys.len()];
     let wrong = |error: tokio_postgres::Error| Failure::Invalid(error.to_string());
     for row in &rows {

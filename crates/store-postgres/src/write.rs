@@ -1,13 +1,15 @@
 //! The write of a round: one statement for the records of all batches that ask at the same time, or a few
 //! if they weigh much.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use semel_store::{IndexChange, StoreError};
 
 use crate::arrays::Arrays;
 use crate::batch::Decision;
 use crate::error::Failure;
-use crate::lane::Asked;
+use crate::lane::{Asked, patience};
 use crate::session::{Duty, Named, Session};
 use crate::shared::Shared;
 
@@ -28,15 +30,16 @@ pub(crate) type Written = Vec<(Decision, Result<i64, Lost>)>;
 
 /// Writes the records that these batches ask for, each with its new version or why it was not written.
 pub(crate) async fn carry(shared: &Shared, duty: Duty, asked: Vec<Asked<Decision, Written>>) {
+    let patience = patience(&asked);
     let (mut decisions, mut askers) = (Vec::new(), Vec::new());
-    for (batch, Asked { records, asker }) in asked.into_iter().enumerate() {
+    for (batch, Asked { records, asker, .. }) in asked.into_iter().enumerate() {
         decisions.extend(records.into_iter().map(|decision| (batch, decision)));
         askers.push((asker, Vec::new()));
     }
     // No two batches write the same record: they take turns.
     decisions.sort_by(|(_, one), (_, other)| one.key.cmp(&other.key));
     let (batches, decisions): (Vec<usize>, Vec<Decision>) = decisions.into_iter().unzip();
-    for (batch, written) in batches.into_iter().zip(run(shared, duty, decisions).await) {
+    for (batch, written) in batches.into_iter().zip(run(shared, duty, patience, decisions).await) {
         if let Some((_, of_batch)) = askers.get_mut(batch) {
             of_batch.push(written);
         }
@@ -48,7 +51,12 @@ pub(crate) async fn carry(shared: &Shared, duty: Duty, asked: Vec<Asked<Decision
 }
 
 /// Writes the records of `decisions`, which are in the order of their keys.
-async fn run(shared: &Shared, duty: Duty, decisions: Vec<Decision>) -> Written {
+async fn run(
+    shared: &Shared,
+    duty: Duty,
+    patience: Option<Duration>,
+    decisions: Vec<Decision>,
+) -> Written {
     let (slot, session) = match shared.session(duty).await {
         Ok(session) => session,
         Err(failure) => {
@@ -65,7 +73,7 @@ async fn run(shared: &Shared, duty: Duty, decisions: Vec<Decision>) -> Written {
             weight += next.weight();
             part.push(next);
         }
-        let results = write_part(shared, slot, &session, &part).await;
+        let results = write_part(shared, (slot, &session), patience, &part).await;
         written.extend(part.into_iter().zip(results));
     }
     written
@@ -90,8 +98,8 @@ impl Decision {
 
 async fn write_part(
     shared: &Shared,
-    slot: i32,
-    session: &Session,
+    (slot, session): (i32, &Session),
+    patience: Option<Duration>,
     decisions: &[Decision],
 ) -> Vec<Result<i64, Lost>> {
     let base = shared.take_versions(decisions.len());
@@ -99,13 +107,15 @@ async fn write_part(
     let relaxed = decisions.first().is_some_and(|it| it.relaxed);
     let now_us = shared.time.latest_us();
     let parameters = arrays.parameters([&base, &relaxed, &slot, &now_us]);
-    let answer = session.query(Named::Write(arrays.shape), &parameters).await;
+    let answer = session.query(Named::Write(arrays.shape), patience, &parameters).await;
     let results = answer.and_then(|rows| arrays.results(decisions.len(), base, &rows));
     let stand_ins = arrays.stand_ins();
     if results.is_ok() && !stand_ins.is_empty() {
         let last = base.saturating_add(i64::try_from(decisions.len()).unwrap_or(i64::MAX));
         // One that is left over is seen as absent, and goes with the next write of its record.
-        if let Err(failure) = session.query(Named::Sweep, &[&stand_ins, &base, &last]).await {
+        if let Err(failure) =
+            session.query(Named::Sweep, patience, &[&stand_ins, &base, &last]).await
+        {
             tracing::debug!(?failure, "stand-ins of absent records are left over");
         }
     }

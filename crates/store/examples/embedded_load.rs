@@ -84,7 +84,7 @@ struct Claim {
 impl Claim {
     fn update(number: u64) -> Update<Self> {
         let key = Bytes::from(format!("tenant/payments.charge/{:016x}", scatter(number)));
-        Update { key, durability: Durability::Synced, transition: Self { number } }
+        Update { key, durability: Durability::Synced, patience: None, transition: Self { number } }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The contract between the rules and an engine: two verbs, a wake-up, and the values they carry.
 
 use std::future::Future;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -30,6 +31,10 @@ pub struct Update<T> {
     pub key: Bytes,
     /// When the answer may be given.
     pub durability: Durability,
+    /// How long the answer is of any use, from when the batch is handed over; `None`: for as long as the
+    /// engine waits for its own reasons. Later an engine may give up, and a batch may be given up with its
+    /// most patient item.
+    pub patience: Option<Duration>,
     /// What to do.
     pub transition: T,
 }

@@ -34,7 +34,7 @@ pub(super) fn durability(command: &Command) -> Durability {
 /// The update that carries a command out.
 pub(super) fn update(record_key: Bytes, command: Arc<Command>) -> Update<BreakerTransition> {
     let durability = durability(&command);
-    Update { key: record_key, durability, transition: BreakerTransition(command) }
+    Update { key: record_key, durability, patience: None, transition: BreakerTransition(command) }
 }
 
 /// Removes a breaker's record if it says nothing to anybody.

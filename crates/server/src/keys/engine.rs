@@ -85,8 +85,9 @@ impl<S: Store> Engine<S> {
         priority: Priority,
         deadline: Deadline,
     ) -> Result<Answer, NotQueued> {
-        let submitted = self.batcher.submit(update, priority);
-        let Some(left) = deadline.left_for_work(&*self.clock) else { return submitted.await };
+        let left = deadline.left_for_work(&*self.clock);
+        let submitted = self.batcher.submit(Update { patience: left, ..update }, priority);
+        let Some(left) = left else { return submitted.await };
         let answered = tokio::time::timeout(left, submitted).await;
         answered.unwrap_or_else(|_| Ok(Err(out_of_time())))
     }
@@ -121,10 +122,16 @@ impl<S: Store> Engine<S> {
     }
 
     /// The store's answers, or, when the call has no more time for them, that they are unknown.
-    async fn update(&self, batch: Vec<Update<KeyTransition>>, deadline: Deadline) -> Vec<Answer> {
+    async fn update(
+        &self,
+        mut batch: Vec<Update<KeyTransition>>,
+        deadline: Deadline,
+    ) -> Vec<Answer> {
         let items = batch.len();
+        let left = deadline.left_for_work(&*self.clock);
+        batch.iter_mut().for_each(|update| update.patience = left);
         let answers = self.store.update(batch);
-        let Some(left) = deadline.left_for_work(&*self.clock) else { return answers.await };
+        let Some(left) = left else { return answers.await };
         let answers = tokio::time::timeout(left, answers).await;
         answers.unwrap_or_else(|_| (0..items).map(|_| Err(out_of_time())).collect())
     }

@@ -31,7 +31,7 @@ impl KeyTransition {
             Command::Expire => Durability::Relaxed,
             _ => Durability::Synced,
         };
-        Update { key: record_key, durability, transition: self }
+        Update { key: record_key, durability, patience: None, transition: self }
     }
 }
 

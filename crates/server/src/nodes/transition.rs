@@ -33,7 +33,7 @@ pub(crate) fn expire(record_key: Bytes) -> Update<NodeTransition> {
 
 fn keyed(key: Bytes, command: Command) -> Update<NodeTransition> {
     let transition = NodeTransition(Arc::new(command));
-    Update { key, durability: Durability::Relaxed, transition }
+    Update { key, durability: Durability::Relaxed, patience: None, transition }
 }
 
 impl Transition for NodeTransition {

@@ -46,7 +46,7 @@ impl BudgetTransition {
             Command::Expire => Durability::Relaxed,
             _ => Durability::Synced,
         };
-        Update { key, durability, transition: self }
+        Update { key, durability, patience: None, transition: self }
     }
 
     fn news(&self, record: Option<&Record>) -> Option<News> {

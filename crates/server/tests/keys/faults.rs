@@ -237,7 +237,12 @@ async fn a_record_that_can_not_be_read_is_taken_for_none() {
     let newer = Bytes::from([&[200][..], &sound.value[1..]].concat());
     for bytes in [cut, newer, Bytes::new(), sound.value.slice(..1)] {
         let transition = Damage(bytes.clone());
-        let damage = Update { key: sound.key.clone(), durability: Durability::Synced, transition };
+        let damage = Update {
+            key: sound.key.clone(),
+            durability: Durability::Synced,
+            patience: None,
+            transition,
+        };
         node.store.update(vec![damage]).await.remove(0).expect("written");
         let unreadable = |refused: Refused| {
             assert_eq!(refused.named(), ("RECORD_UNREADABLE", None));
@@ -262,7 +267,8 @@ async fn a_record_that_can_not_be_read_hides_the_stuck_keys_behind_it() {
     let first = node.store.rows(Space::Records).await.remove(0);
     node.keys.claim(claim("second").lease_ms(2_000)).await.expect("granted");
     let transition = Damage(Bytes::from_static(&[200]));
-    let damage = Update { key: first.key, durability: Durability::Synced, transition };
+    let damage =
+        Update { key: first.key, durability: Durability::Synced, patience: None, transition };
     node.store.update(vec![damage]).await.remove(0).expect("written");
     clock.advance_us(10_000_000);
     let page = node.keys.list_stuck(list_stuck()).await.expect("listed");

@@ -74,7 +74,7 @@ async fn leave_behind(node: &TestNode, id: u8, at_us: u64) {
 
 async fn put(node: &TestNode, id: u8, bytes: Bytes) {
     let (key, durability) = (record_key(NodeId([id; 16])), Durability::Relaxed);
-    let update = Update { key, durability, transition: Put(bytes) };
+    let update = Update { key, durability, patience: None, transition: Put(bytes) };
     node.store.update(vec![update]).await.pop().expect("one").expect("written");
 }
 

@@ -143,7 +143,12 @@ async fn a_record_that_can_not_be_read_is_taken_for_a_fresh_one() {
         dependency: Dependency::parse("stripe").expect("valid"),
     };
     let key = record_key(&of);
-    let update = Update { key: key.clone(), durability: Durability::Synced, transition: Spoil };
+    let update = Update {
+        key: key.clone(),
+        durability: Durability::Synced,
+        patience: None,
+        transition: Spoil,
+    };
     for result in node.store.update(vec![update]).await {
         result.expect("written");
     }

@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::process::Signal;
-use semel_store::{Clock, Durability, Scan, Space, Store, StoreError, SystemClock};
+use semel_store::{Clock, Durability, Scan, Space, Store, StoreError, SystemClock, Update};
 use semel_store_postgres::{OpenError, PostgresOptions, PostgresStore};
 use tokio::task::JoinSet;
 
 use crate::postgres::{Postgres, Stop};
-use crate::steps::{Step, foreign, item, node, nodes, numbers, one, options, settle, try_one};
+use crate::steps::{
+    Step, foreign, item, node, nodes, number, numbers, one, options, settle, try_one,
+};
 
 /// Appends numbers to a few records from several tasks until `stop`, each until it is answered.
 /// Returns the tasks, which return what was acknowledged.
@@ -138,6 +141,33 @@ async fn a_row_that_somebody_locked_is_answered_within_the_lock_timeout() {
     assert!(one(&node, "locked", Step::Read).await.is_some());
     client.client.batch_execute("ROLLBACK").await.unwrap();
     one(&node, "locked", Step::Add).await;
+}
+
+/// Nobody waits for a statement whose callers are gone: the database ends it, and its lock queue with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_takes_no_longer_than_its_caller_waits() {
+    let Some(server) = Postgres::start("a caller's patience", &[]) else { return };
+    let mut patient = options(&server);
+    patient.lock_timeout_ms = 60_000;
+    patient.statement_timeout_ms = 60_000;
+    let node = PostgresStore::open(patient).await.unwrap();
+    one(&node, "locked", Step::Add).await;
+    let client = foreign(&server).await;
+    client.client.batch_execute("BEGIN; SELECT FROM semel.records FOR UPDATE").await.unwrap();
+    for patience_ms in [300, 900, 300] {
+        let patience = Some(Duration::from_millis(patience_ms));
+        let update = Update { patience, ..item("locked", Durability::Synced, Step::Add) };
+        let began_us = SystemClock.monotonic_us();
+        let answer = node.update(vec![update]).await.remove(0);
+        let took_us = SystemClock.monotonic_us() - began_us;
+        assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+        let (least_us, most_us) = (patience_ms * 1_000, patience_ms * 1_000 + 1_500_000);
+        assert!((least_us..most_us).contains(&took_us), "{took_us} µs of {patience_ms} ms");
+        let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        assert_eq!(client.count(waiting).await, 0, "nothing waits in the database");
+    }
+    client.client.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(number(one(&node, "locked", Step::Read).await.as_deref()), 1);
 }
 
 /// A write that was sent may be under way: so long as that is not known, the caller must not be told
@@ -311,9 +341,10 @@ async fn time_does_not_go_back_with_the_databases_clock() {
                  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 3600000000 WHERE slot = 7";
     client.client.execute(ahead, &[]).await.unwrap();
     let node = node(&server).await;
-    let answers = node.update(vec![semel_store::Update {
+    let answers = node.update(vec![Update {
         key: "key".into(),
         durability: Durability::Synced,
+        patience: None,
         transition: crate::steps::TellTime,
     }]);
     let now_us = *answers.await[0].as_ref().expect("a time");

@@ -78,7 +78,12 @@ pub(crate) fn numbers(record: Option<&[u8]>) -> Vec<u64> {
 }
 
 pub(crate) fn item(key: &str, durability: Durability, step: Step) -> Update<Step> {
-    Update { key: Bytes::copy_from_slice(key.as_bytes()), durability, transition: step }
+    Update {
+        key: Bytes::copy_from_slice(key.as_bytes()),
+        durability,
+        patience: None,
+        transition: step,
+    }
 }
 
 pub(crate) async fn try_one(

@@ -63,6 +63,7 @@ impl<H: Harness> World<H> {
         let update = Update {
             key: Bytes::copy_from_slice(key),
             durability: Durability::Relaxed,
+            patience: None,
             transition: step,
         };
         let mut answers = self.store.update(vec![update]).await;
@@ -99,6 +100,7 @@ pub(super) fn synced(steps: Vec<(Vec<u8>, Step)>) -> Vec<Update<Step>> {
     let update = |(key, transition): (Vec<u8>, Step)| Update {
         key: key.into(),
         durability: Durability::Synced,
+        patience: None,
         transition,
     };
     steps.into_iter().map(update).collect()

@@ -13,7 +13,7 @@ fn store() -> MemoryStore {
 }
 
 fn item(key: &'static str, durability: Durability, transition: Step) -> Update<Step> {
-    Update { key: key.into(), durability, transition }
+    Update { key: key.into(), durability, patience: None, transition }
 }
 
 async fn add(store: &MemoryStore, key: &'static str) -> Answer {
@@ -79,6 +79,7 @@ async fn a_conflict_runs_the_transition_again_on_what_others_left() {
     let counted = Update {
         key: "a".into(),
         durability: Durability::Synced,
+        patience: None,
         transition: Counted(Arc::clone(&runs)),
     };
     // Both are polled in turn: the other update commits while the first one meets its conflict.

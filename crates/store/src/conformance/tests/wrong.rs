@@ -101,6 +101,7 @@ impl Wrong {
         let updates = batch.iter().map(|update| Update {
             key: update.key.clone(),
             durability: update.durability,
+            patience: None,
             transition: Bent {
                 bug: self.bug,
                 clock: self.clock.clone(),
@@ -129,6 +130,7 @@ impl Wrong {
         let reads = batch.iter().map(|update| Update {
             key: update.key.clone(),
             durability: update.durability,
+            patience: None,
             transition: Read,
         });
         let mut writes = Vec::new();
@@ -283,5 +285,10 @@ impl Transition for Make {
 }
 
 fn make<T>(update: &Update<T>, change: Change) -> Update<Make> {
-    Update { key: update.key.clone(), durability: update.durability, transition: Make(change) }
+    Update {
+        key: update.key.clone(),
+        durability: update.durability,
+        patience: None,
+        transition: Make(change),
+    }
 }

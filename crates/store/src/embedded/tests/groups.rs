@@ -92,7 +92,7 @@ fn a_change_too_large_for_one_commit_is_refused() {
     let durability = Durability::Synced;
     let batch = [100, 20_000, 15_000].map(|entries| {
         let transition = Entries(entries);
-        Update { key: "key".into(), durability, transition }
+        Update { key: "key".into(), durability, patience: None, transition }
     });
     let answers = run(store.update(batch.to_vec()));
     assert!(answers[0].is_ok() && answers[2].is_ok());

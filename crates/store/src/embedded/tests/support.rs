@@ -41,7 +41,7 @@ impl Transition for Step {
 }
 
 pub(super) fn update(key: impl Into<Bytes>, transition: Step) -> Update<Step> {
-    Update { key: key.into(), durability: Durability::Synced, transition }
+    Update { key: key.into(), durability: Durability::Synced, patience: None, transition }
 }
 
 pub(super) fn run<F: Future>(future: F) -> F::Output {
