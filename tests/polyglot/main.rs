@@ -5,14 +5,14 @@
 //! # Layout
 //!
 //! - `program`: a program in one language, and what it reports
-//! - `gate`: the proxy of the cluster's tests, which loses the reply
+//! - `gate`: the proxy of the cluster's tests; here it loses a reply
 //! - a folder for each language: `build` fetches, generates and compiles, where `tests/run polyglot` copied
 //!   it; `run` is the program, its `example` what the documents show
 //!
 //! # What it does not do
 //!
-//! It builds nothing: without `SEMEL_TEST_POLYGLOT`, the list of the folders where programs were built,
-//! there is nothing to run, and each language that is missing is told as skipped.
+//! It builds nothing: `SEMEL_TEST_POLYGLOT` lists the folders where programs were built, and without it
+//! there is nothing to run.
 
 #![allow(
     clippy::unwrap_used,
@@ -32,15 +32,18 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use semel_proto::v1::{GetKeyRequest, KeyState};
+use semel_proto::v1::{GetKeyRequest, KeyState, ReplayKeyRequest};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::gate::{Gate, Mode, Speech};
 use crate::program::{Program, programs};
-use crate::support::ask::{OPERATION, TENANT};
+use crate::support::ask::{OPERATION, TENANT, fingerprint, replay};
 use crate::support::node::Node;
 use crate::support::settings::skip;
+
+/// What all programs claim keys for, framed.
+const CLAIMED_FOR: &str = "15:payments.charge,9:42.00 €";
 
 /// The answer that all programs complete keys with, as `hand-over-replay` has to tell it.
 fn answer_as_told() -> String {
@@ -78,7 +81,8 @@ async fn what_one_language_claims_another_completes_and_all_replay() {
     let node = Node::start(&[]);
     let at = address(&node);
     for first in 0..programs.len() {
-        let order: Vec<&Program> = programs.iter().cycle().skip(first).take(programs.len()).collect();
+        let order: Vec<&Program> =
+            programs.iter().cycle().skip(first).take(programs.len()).collect();
         let key = format!("key=claimed in {}", order[0].language);
         let claimed = order[0].part(&at, "hand-over-claim", &[&key]).await;
         let [fence, owner] = claimed.split(' ').collect::<Vec<_>>()[..] else {
@@ -89,9 +93,20 @@ async fn what_one_language_claims_another_completes_and_all_replay() {
             let told = program.part(&at, "hand-over-replay", &[&key]).await;
             assert_eq!(told, answer_as_told(), "{} replays {key}", program.language);
         }
+        let key = key.strip_prefix("key=").unwrap();
+        let asked =
+            ReplayKeyRequest { fingerprints: vec![fingerprint(CLAIMED_FOR)], ..replay(key) };
+        node.keys().await.replay_key(asked).await.expect("another fingerprint");
         println!("{key}, completed in {}, replayed in all", order[1].language);
     }
     node.assert_calm();
+}
+
+#[test]
+fn the_documents_tell_the_digest_of_what_all_claim() {
+    let digest = hex::encode(fingerprint(CLAIMED_FOR).digest);
+    let told = include_str!("../../docs/languages.md");
+    assert!(told.contains(CLAIMED_FOR) && told.contains(&digest), "{digest}");
 }
 
 #[tokio::test]
