@@ -52,12 +52,12 @@ func fingerprint(parts ...string) *semel.Fingerprint {
 }
 
 // once does the work of a key, or returns the answer of whoever did it.
-func once(keys semel.KeysClient, operation, key, payload string, work func() *semel.Response) (*semel.Response, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+func once(ctx context.Context, keys semel.KeysClient, operation, key, payload string, work func() *semel.Response) (*semel.Response, error) {
+	claiming, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	ownerID := make([]byte, 16) // One for each execution.
 	rand.Read(ownerID)
-	claim, err := keys.ClaimKey(ctx, &semel.ClaimKeyRequest{
+	claim, err := keys.ClaimKey(claiming, &semel.ClaimKeyRequest{
 		Tenant: "acme", Operation: operation, Key: key,
 		Fingerprints: []*semel.Fingerprint{fingerprint(operation, payload)},
 		OwnerId:      ownerID,
@@ -74,7 +74,10 @@ func once(keys semel.KeysClient, operation, key, payload string, work func() *se
 		return nil, fmt.Errorf("%v", claim.Disposition)
 	}
 	response := work()
-	_, err = keys.CompleteKey(ctx, &semel.CompleteKeyRequest{
+	// What was done is told, even if nobody waits for it any more.
+	completing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	_, err = keys.CompleteKey(completing, &semel.CompleteKeyRequest{
 		Tenant: "acme", Operation: operation, Key: key,
 		Fence: claim.Fence, OwnerId: ownerID,
 		Outcome: semel.Outcome_OUTCOME_SUCCEEDED, Response: response,

@@ -175,14 +175,14 @@ func refusedWith(err error, reason string) {
 	equal(info.Domain, "semel.v1")
 }
 
-func claim(_ context.Context, _ map[string]string) string {
+func claim(ctx context.Context, _ map[string]string) string {
 	key, charged := newName(), 0
 	work := func() *semel.Response {
 		charged++
 		return answer()
 	}
 	for range 2 {
-		isAnswer(must(once(keys, "payments.charge", key, "42.00 €", work)))
+		isAnswer(must(once(ctx, keys, "payments.charge", key, "42.00 €", work)))
 	}
 	equal(charged, 1)
 	return ""
