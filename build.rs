@@ -6,11 +6,13 @@ use std::path::PathBuf;
 
 use prost::Message;
 
-const CONTRACT: [&str; 4] = [
+const CONTRACT: [&str; 5] = [
     "semel/v1/keys.proto",
     "semel/v1/retries.proto",
     "semel/v1/breakers.proto",
     "semel/v1/admin.proto",
+    // What errors carry: reflection describes it, so that a generic client can read them.
+    "google/rpc/error_details.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -29,6 +29,15 @@ def call(service, method, /, **fields):
     return send(request, timeout=10)
 
 
+def reason(error):
+    """The stable reason of an error, from details that reflection describes."""
+    status = GetMessageClass(pool.FindMessageTypeByName("google.rpc.Status"))()
+    status.ParseFromString(dict(error.trailing_metadata())["grpc-status-details-bin"])
+    info = GetMessageClass(pool.FindMessageTypeByName("google.rpc.ErrorInfo"))()
+    assert any(detail.Unpack(info) for detail in status.details), status
+    return info.reason
+
+
 def claim(owner_id):
     fingerprint = {"algorithm": "sha256/v1", "digest": bytes(32)}
     reply = call("semel.v1.Keys", "ClaimKey", **key, fingerprints=[fingerprint], owner_id=owner_id)
@@ -57,4 +66,5 @@ try:
     raise AssertionError("an empty key was accepted")
 except grpc.RpcError as error:
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT, error
+    assert reason(error) == "KEY_INVALID", error
 print("claimed, completed, replayed")

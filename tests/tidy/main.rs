@@ -140,12 +140,35 @@ fn everything_in_the_contract_says_what_it_means() {
 fn links_in_the_documents_lead_somewhere() {
     for file in files(&["*.md"]) {
         let folder = root().join(&file.path).parent().unwrap().to_owned();
-        for link in file.text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        let prose = parts_by_fence(&file.text).step_by(2);
+        let links = prose.flat_map(|part| part.split("](").skip(1));
+        for link in links.filter_map(|rest| rest.split(')').next()) {
             let path = link.split('#').next().unwrap_or_default();
             let inside = !path.is_empty() && !path.contains("://");
             assert!(!inside || folder.join(path).exists(), "{}: {link}", file.path);
         }
     }
+}
+
+/// Each block is part of a file that tests run, and a comment above it names the file.
+#[test]
+fn programs_for_other_languages_are_shown_as_they_are_tested() {
+    let [document] = &files(&["docs/languages.md"])[..] else { panic!("it is one file") };
+    let parts: Vec<&str> = parts_by_fence(&document.text).collect();
+    assert!(parts.len() > 2, "no program is shown");
+    for pair in parts.chunks_exact(2) {
+        let (language, shown) = pair[1].split_once('\n').unwrap();
+        let source = pair[0].lines().last().and_then(|line| line.strip_prefix("<!-- "));
+        let source = source.and_then(|line| line.strip_suffix(" -->"));
+        let source = source.unwrap_or_else(|| panic!("no file is named above {language}: {shown}"));
+        let tested = std::fs::read_to_string(root().join(source)).unwrap();
+        assert!(tested.contains(shown), "{source} is not shown as it is");
+    }
+}
+
+/// The prose and the fenced blocks of a document, by turns.
+fn parts_by_fence(text: &str) -> impl Iterator<Item = &str> {
+    text.split("\n```")
 }
 
 /// A file of the repository.
