@@ -172,6 +172,7 @@ impl<S: Store> Core<S> {
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
             clock_guard: Arc::clone(&self.clock_guard),
+            jitter: Jitter::new(self.seed.rotate_left(16)),
             interval: self.options.keys.sweep_interval,
         };
         let leftovers = Leftovers {

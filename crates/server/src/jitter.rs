@@ -19,6 +19,11 @@ impl Jitter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).random()
     }
 
+    /// A number in [0, 1).
+    pub(crate) fn share(&self) -> f64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).random()
+    }
+
     /// A duration in (half of `most`, `most`].
     pub(crate) fn upper_half(&self, most: Duration) -> Duration {
         let mut generator = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,6 +4,7 @@
 //! They have no index by time: each round looks at all of them. What goes is the rule's to say, at that
 //! moment.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,8 +59,9 @@ impl<S: Store> Leftovers<S> {
                     return Err(error);
                 }
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })
         .await
+        .map(drop)
     }
 }

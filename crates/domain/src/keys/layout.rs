@@ -150,10 +150,26 @@ pub fn stuck_until(tenant: &Tenant, now: Timestamp) -> Range {
 /// The entries of all records that may go at `now`.
 #[must_use]
 pub fn expired_until(now: Timestamp) -> Range {
-    let mut end = BytesMut::new();
-    end.put_u8(EXPIRY);
-    end.put_u64(now.as_micros().saturating_add(1));
-    (Bytes::from_static(&[EXPIRY]), end.freeze())
+    expired_between(Timestamp::from_micros(0), now)
+}
+
+/// Those of them that might not go before `from`.
+#[must_use]
+pub fn expired_between(from: Timestamp, now: Timestamp) -> Range {
+    let bound = |micros: u64| {
+        let mut bound = BytesMut::new();
+        bound.put_u8(EXPIRY);
+        bound.put_u64(micros);
+        bound.freeze()
+    };
+    (bound(from.as_micros()), bound(now.as_micros().saturating_add(1)))
+}
+
+/// When the record of an entry may go; `None`: it is no such entry.
+#[must_use]
+pub fn expiry_of(entry: &[u8]) -> Option<Timestamp> {
+    let micros = entry.strip_prefix(&[EXPIRY])?.first_chunk()?;
+    Some(Timestamp::from_micros(u64::from_be_bytes(*micros)))
 }
 
 /// The first key after all keys with this prefix, which is not all 0xff: it starts with a letter.

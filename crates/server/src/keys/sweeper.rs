@@ -1,26 +1,36 @@
 //! What has outlived its retention goes: in bounded batches, each no longer than a claim's would be,
 //! and with as much pause between them as they took, so that claims never wait behind a purge.
 //!
+//! Nodes over one store sweep together: each begins at another age, and goes elsewhere when it finds that most
+//! of a page is gone already. Nothing is locked for that, so a node that stands still keeps nobody from
+//! sweeping.
+//!
 //! It removes only what the rule finds expired at that moment: a record that was written anew since
 //! the index was read stays.
 
+use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_domain::keys::layout::{Address, expired_until};
+use semel_domain::keys::layout::{Address, expired_between, expired_until, expiry_of};
 use semel_domain::keys::{Command, Outcome};
 use semel_domain::time::Timestamp;
-use semel_store::{Clock, Row, Space, Store, StoreError};
+use semel_store::{Clock, Row, Scan, Space, Store, StoreError};
 
 use super::transition::KeyTransition;
+use crate::jitter::Jitter;
 use crate::nodes::ClockGuard;
-use crate::walk::walk;
+use crate::walk::{PAGE, PAGE_BYTES, walk};
+
+/// How often one sweep makes way for other nodes. Then it goes on all the same, so it comes to an end.
+const MEETINGS: u32 = 16;
 
 /// Removes expired records.
 pub(crate) struct Sweeper<S> {
     pub(crate) store: Arc<S>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) clock_guard: Arc<ClockGuard>,
+    pub(crate) jitter: Jitter,
     pub(crate) interval: Duration,
 }
 
@@ -46,17 +56,51 @@ impl<S: Store> Sweeper<S> {
 
     /// Removes all that is expired now.
     async fn remove_expired(&self) -> Result<(), StoreError> {
-        let expired = expired_until(Timestamp::from_micros(self.clock.now_us()));
-        let mut removed = 0_usize;
-        walk(&*self.store, &*self.clock, Space::Index, expired, async |rows| {
-            removed += self.remove(&rows).await?;
-            Ok(())
-        })
-        .await?;
+        let now = Timestamp::from_micros(self.clock.now_us());
+        let (start, end) = expired_until(now);
+        let first = Scan { space: Space::Index, start, end, limit: PAGE, max_bytes: PAGE_BYTES };
+        let page = self.store.scan(first).await?;
+        let removed = match page.rows.first().and_then(|row| expiry_of(&row.key)) {
+            Some(oldest) if page.more => self.share_out(oldest, now).await?,
+            _ => self.remove(&page.rows).await?,
+        };
         if removed > 0 {
             tracing::debug!(removed, "swept expired keys");
         }
         Ok(())
+    }
+
+    /// Removes what expired from `oldest` to `now`, together with the nodes that do the same: each begins
+    /// somewhere, and goes elsewhere when it meets another.
+    async fn share_out(&self, oldest: Timestamp, now: Timestamp) -> Result<usize, StoreError> {
+        let mut removed = 0;
+        // Nothing expired from here on.
+        let mut newest = now;
+        let somewhere =
+            |newest: Timestamp| oldest.after(newest.since(oldest).mul_f64(self.jitter.share()));
+        let mut meetings = 0;
+        let mut from = somewhere(newest);
+        loop {
+            let range = expired_between(from, now);
+            let mut seen = 0;
+            let walked = walk(&*self.store, &*self.clock, Space::Index, range, async |rows| {
+                let taken = self.remove(&rows).await?;
+                removed += taken;
+                seen += rows.len();
+                let met = rows.len() >= PAGE / 2 && taken < rows.len() / 2;
+                Ok(if met && meetings < MEETINGS { Break(()) } else { Continue(()) })
+            });
+            if walked.await?.is_break() {
+                meetings += 1;
+                from = somewhere(newest);
+            } else if from == oldest {
+                return Ok(removed);
+            } else {
+                newest = from;
+                // If there was nothing, all of it is older, perhaps by far.
+                from = if seen == 0 { somewhere(newest) } else { oldest };
+            }
+        }
     }
 
     /// Removes the records that these entries of the index name, and that the rule finds expired. How many

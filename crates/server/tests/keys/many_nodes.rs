@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_proto::v1;
 use semel_server::NodeOptions;
-use semel_store::{Clock, ManualClock, SystemClock};
+use semel_store::{Clock, ManualClock, Space, SystemClock};
 use tokio::task::JoinSet;
 
 use crate::support::*;
@@ -176,4 +177,42 @@ async fn a_node_whose_clock_is_behind_takes_a_live_claim_for_a_new_one() {
     b.keys.complete(succeed(&request, granted.fence, "x")).await.expect("completed");
     let view = a.keys.get(get(&request)).await.expect("there").key.expect("a key");
     assert!(time_us(view.touched_at) >= granted.fence);
+}
+
+/// Fault: nodes that sweep the same store race each other for every page of it.
+#[tokio::test]
+async fn three_nodes_look_three_times_at_all_that_expired() {
+    const PARTS: u64 = 40;
+    const PART: u64 = 200;
+    let (first, clock) = TestNode::manual(|_| {}).await;
+    for part in 0..PARTS {
+        let claims = (0..PART).map(|number| claim(&format!("k{part}-{number}"))).collect();
+        let granted = first.keys.claim_all(v1::ClaimKeysRequest { claims }).await.expect("granted");
+        let completions = granted.results.into_iter().enumerate().map(|(number, result)| {
+            let Some(v1::claim_key_result::Result::Response(granted)) = result.result else {
+                panic!("{result:?}");
+            };
+            succeed(&claim(&format!("k{part}-{number}")), granted.fence, "x")
+        });
+        let completions = completions.collect();
+        first.keys.complete_all(v1::CompleteKeysRequest { completions }).await.expect("completed");
+        clock.advance_us(SECOND_US);
+    }
+    let mut sweepers = Vec::new();
+    for _ in 0..3 {
+        let sweeps = |options: &mut NodeOptions| {
+            options.keys.sweep_interval = Duration::from_millis(10);
+        };
+        let sweeper = beside(&first, clock.clone(), sweeps).await;
+        sweeper.store.move_away(Duration::from_millis(5));
+        sweepers.push(sweeper);
+    }
+    clock.advance_us(2 * 24 * 60 * 60 * SECOND_US);
+    while !first.store.rows(Space::Records).await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let looked: Vec<usize> = sweepers.iter().map(|node| node.store.seen().items).collect();
+    let records = usize::try_from(PARTS * PART).expect("small");
+    println!("{records} expired records; looked at by the nodes: {looked:?}");
+    assert!(looked.iter().sum::<usize>() < records * 2, "{looked:?} of {records}");
 }

@@ -2,6 +2,7 @@
 //! happened.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use semel_store::memory::Faults;
 use semel_store::{
@@ -20,6 +21,8 @@ pub(crate) struct Seen {
     pub(crate) begun: usize,
     /// Updates that were answered.
     pub(crate) ended: usize,
+    /// The items of all updates.
+    pub(crate) items: usize,
     /// The items of the largest update.
     pub(crate) largest: usize,
 }
@@ -34,6 +37,8 @@ pub(crate) struct Observed {
     heartbeats: MemoryStore,
     seen: Arc<watch::Sender<Seen>>,
     gate: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+    /// How long the way of an update to the store is.
+    way: Arc<Mutex<Duration>>,
 }
 
 impl Observed {
@@ -43,7 +48,7 @@ impl Observed {
 
     fn of(inner: MemoryStore, clock: Arc<dyn Clock>) -> Self {
         let heartbeats = inner.share(clock, Faults::none());
-        Self { inner, heartbeats, seen: Arc::default(), gate: Arc::default() }
+        Self { inner, heartbeats, seen: Arc::default(), gate: Arc::default(), way: Arc::default() }
     }
 
     /// Another node's way to the same records, with faults and counts of its own.
@@ -75,6 +80,11 @@ impl Observed {
         let (open, gate) = oneshot::channel();
         *self.gate.lock().expect("unpoisoned") = Some(gate);
         open
+    }
+
+    /// From now on updates take so long to reach the store.
+    pub(crate) fn move_away(&self, way: Duration) {
+        *self.way.lock().expect("unpoisoned") = way;
     }
 
     /// Whether a record is stored under this key.
@@ -116,10 +126,15 @@ impl Store for Observed {
         let gate = self.gate.lock().expect("unpoisoned").take();
         self.seen.send_modify(|seen| {
             seen.begun += 1;
+            seen.items += batch.len();
             seen.largest = seen.largest.max(batch.len());
         });
         if let Some(gate) = gate {
             let _ = gate.await;
+        }
+        let way = *self.way.lock().expect("unpoisoned");
+        if !way.is_zero() {
+            tokio::time::sleep(way).await;
         }
         let answers = self.inner.update(batch).await;
         self.seen.send_modify(|seen| seen.ended += 1);
