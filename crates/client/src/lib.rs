@@ -1,9 +1,56 @@
-//! The Rust client of Semel: retry tokens, spent without a call for each.
+//! The Rust client of Semel: writes that happen once, and retry tokens spent without a call for each.
+//!
+//! # A write that happens once
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use semel_client::fingerprint::Intent;
+//! use semel_client::keys::{Response, Work};
+//! use semel_client::once::Outcome;
+//! use semel_client::{Client, Deadline};
+//!
+//! # #[derive(serde::Serialize)]
+//! # struct Charge { account: String, amount: u64 }
+//! # enum Failure { Declined, NotSent, NoAnswer }
+//! # async fn charge_by_provider(idempotency_key: &str, charge: &Charge) -> Result<String, Failure> {
+//! #     Ok(String::new())
+//! # }
+//! # async fn example(charge: Charge) -> Result<(), Box<dyn std::error::Error>> {
+//! let semel = Client::connect("acme", ["http://10.0.0.1:7450", "http://10.0.0.2:7450"])?;
+//!
+//! let intent = Intent::new("payments.charge", &charge.account).json(&charge)?;
+//! let outcome = semel
+//!     .once("payments.charge", "order-8812")
+//!     .fingerprint(intent)
+//!     .wait(Duration::from_secs(5))
+//!     .deadline(Deadline::within(Duration::from_secs(30)))
+//!     .run(async |claim| match charge_by_provider(claim.derived_key(), &charge).await {
+//!         Ok(receipt) => Work::Succeeded(Response::new(200, receipt)),
+//!         Err(Failure::Declined) => Work::FailedFinal(Response::new(402, "declined")),
+//!         Err(Failure::NotSent) => Work::NotDone,
+//!         Err(Failure::NoAnswer) => Work::Unknown,
+//!     })
+//!     .await?;
+//! match outcome {
+//!     // Here, or earlier, by whoever was first: the same bytes.
+//!     Outcome::Ran { .. } | Outcome::Replayed(_) => println!("{:?}", outcome.response()),
+//!     Outcome::InProgress { retry_after } => println!("come again in {retry_after:?}"),
+//!     Outcome::Unknown(why) => println!("nobody knows yet: {why:?}"),
+//!     _ => println!("{outcome:?}"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The module [`once`] says what that promises. Each call of it can be made alone: see [`keys`].
+//!
+//! # Retry tokens
 //!
 //! A retry budget belongs to a tenant and a dependency, and to the whole fleet: its retries stay a share
 //! of its first attempts, plus a floor. Asking a node before each retry costs a round trip. Here tokens
 //! are *leased* instead: fetched a handful ahead, good for about a second, and spent from memory with an
-//! atomic operation.
+//! atomic operation. What leases promise, and how they are asked for, is said in the module [`tokens`].
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -33,6 +80,26 @@
 //! # }
 //! ```
 //!
-//! What leases promise, and how they are asked for, is said in the module [`tokens`].
+//! # Layout
+//!
+//! - [`once`]: a write that happens once: claim, work under a renewed lease, complete, or replay
+//! - [`keys`]: the same, call by call, with plain types
+//! - [`fingerprint`]: what a key stands for
+//! - [`connection`]: which node to ask, how long, and what an error means
+//! - [`tokens`]: retry tokens
+//! - `deadline`: the end of an operation's time
+//!
+//! No type of the wire contract is part of its interface.
 
+pub mod connection;
+mod deadline;
+pub mod fingerprint;
+pub mod keys;
+pub mod once;
 pub mod tokens;
+
+pub use self::connection::{Client, Error, Reason};
+pub use self::deadline::Deadline;
+
+#[cfg(test)]
+mod tests;

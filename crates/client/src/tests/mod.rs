@@ -1,0 +1,5 @@
+//! The client against a small Semel in this process, in paused time.
+
+mod calls;
+mod once;
+mod semel;
