@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Code, Request, Response, Status};
@@ -29,6 +30,8 @@ pub(crate) struct Pool {
     pub(crate) randomness: Randomness,
     /// How long the first attempt of a call may take; it doubles with every silence.
     pub(crate) patience: Duration,
+    /// A node that had failed has answered.
+    pub(crate) revived: Notify,
 }
 
 /// The time of one call.
@@ -61,7 +64,7 @@ impl Pool {
                 if aside >= time.deadline.left() {
                     break;
                 }
-                sleep(aside).await;
+                self.leave_alone(aside).await;
             }
             let left = time.deadline.left();
             if left.is_zero() {
@@ -74,7 +77,7 @@ impl Pool {
             drop(in_flight);
             let status = match answer {
                 Ok(Ok(reply)) => {
-                    node.succeeded();
+                    self.answered(node);
                     return Ok(reply.into_inner());
                 }
                 Ok(Err(status)) => status,
@@ -82,7 +85,7 @@ impl Pool {
             };
             let refusal = Refusal::of(&status);
             if !may_pass(&status, &refusal) {
-                node.succeeded();
+                self.answered(node);
                 return Err(Error::Refused(refusal));
             }
             tracing::debug!(attempt, %status, "a node gave no answer");
@@ -93,6 +96,23 @@ impl Pool {
             last = unanswered(attempt, &status, refusal);
         }
         Err(last)
+    }
+
+    /// Waits until a node is due again, or one is found to be back.
+    async fn leave_alone(&self, aside: Duration) {
+        if aside.is_zero() {
+            return;
+        }
+        tokio::select! {
+            () = sleep(aside) => {}
+            () = self.revived.notified() => {}
+        }
+    }
+
+    fn answered(&self, node: &Node) {
+        if node.succeeded() {
+            self.revived.notify_waiters();
+        }
     }
 
     /// The id of a new execution.

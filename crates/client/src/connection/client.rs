@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::Endpoint;
 
@@ -164,7 +165,8 @@ impl ClientBuilder {
         let bearer = self.bearer_token.map(|token| bearer(&token)).transpose()?;
         let randomness =
             self.seed.map_or_else(Randomness::of_the_machine, |seed| Ok(Randomness::new(seed)))?;
-        let pool = Pool { nodes, bearer, randomness, patience: self.patience };
+        let revived = Notify::new();
+        let pool = Pool { nodes, bearer, randomness, patience: self.patience, revived };
         Ok(Client { tenant: self.tenant.into(), pool: Arc::new(pool) })
     }
 }

@@ -64,12 +64,10 @@ impl Node {
         InFlight(self)
     }
 
-    /// It answered.
-    pub(crate) fn succeeded(&self) {
-        let mut health = self.health();
-        if health.failures > 0 {
-            *health = Health::default();
-        }
+    /// It answered. Whether it had failed before.
+    pub(crate) fn succeeded(&self) -> bool {
+        let had_failed = std::mem::take(&mut *self.health()).failures > 0;
+        had_failed
     }
 
     /// It gave no answer, or asked to be left alone. `random` spreads the returns of many clients.
@@ -167,7 +165,7 @@ mod tests {
         assert!((0..100).any(|number| place(&nodes, random(number)) == 0), "it is due again");
         let trial = nodes[0].begin(Duration::from_secs(1));
         assert!((0..100).all(|number| place(&nodes, random(number)) == 1), "one tries");
-        nodes[0].succeeded();
+        assert!(nodes[0].succeeded());
         drop(trial);
         assert!((0..100).any(|number| place(&nodes, random(number)) == 0));
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
 use tonic::{Code, Status};
 
 use super::semel::{Mood, Node, Semel, client, over, refusal};
@@ -160,6 +161,31 @@ async fn without_an_answer_the_deadline_ends_it_and_the_error_says_what_was_met(
     node.set(Mood::Refuse(refusal(Code::Unavailable, "STORE_UNAVAILABLE", None)));
     let error = client.claim(&request("k"), Deadline::within(Duration::from_secs(5))).await;
     assert_eq!(error.unwrap_err().reason(), Some(&Reason::StoreUnavailable));
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_one_call_finds_the_node_back_all_that_wait_go_on() {
+    let node = Semel::default_node(&[Mood::Refuse(Status::unavailable("connection refused"))]);
+    let client = client([&node]);
+    let keys: Vec<ClaimRequest> = (0..20).map(|number| request(&format!("k{number}"))).collect();
+    let mut calls: futures::stream::FuturesUnordered<_> =
+        keys.iter().map(|key| timed(client.claim(key, soon()))).collect();
+    let back = async {
+        tokio::time::sleep(Duration::from_millis(2_000)).await;
+        node.set(Mood::Answer);
+    };
+    let all = async {
+        let mut took = Vec::new();
+        while let Some((answer, time)) = calls.next().await {
+            yours(answer.unwrap());
+            took.push(time);
+        }
+        took
+    };
+    let (took, ()) = tokio::join!(all, back);
+    assert_eq!(took.len(), keys.len());
+    let (first, last) = (took[0], took[took.len() - 1]);
+    assert_eq!(first, last, "the first that is answered wakes the others");
 }
 
 #[tokio::test(start_paused = true)]
