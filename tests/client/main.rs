@@ -4,6 +4,7 @@
 //!
 //! - `impatient`: a slow charge, an impatient caller, and one charge all the same
 //! - `lost_nodes`: nodes are stopped, frozen and killed under load, and no call fails
+//! - `recovery`: workers that are lost after the effect, and the job that settles what they left
 //! - `fleet`: three nodes over one PostgreSQL server
 
 #![allow(
@@ -24,3 +25,4 @@ mod support;
 mod fleet;
 mod impatient;
 mod lost_nodes;
+mod recovery;

@@ -83,7 +83,9 @@
 //! # Layout
 //!
 //! - [`once`]: a write that happens once: claim, work under a renewed lease, complete, or replay
-//! - [`keys`]: the same, call by call, with plain types
+//! - [`consumer`]: the same for each event of a queue, many at a time
+//! - [`recovery`]: settles what lost owners left behind
+//! - [`keys`]: the calls, one by one, with plain types
 //! - [`fingerprint`]: what a key stands for
 //! - [`connection`]: which node to ask, how long, and what an error means
 //! - [`tokens`]: retry tokens
@@ -92,10 +94,12 @@
 //! No type of the wire contract is part of its interface.
 
 pub mod connection;
+pub mod consumer;
 mod deadline;
 pub mod fingerprint;
 pub mod keys;
 pub mod once;
+pub mod recovery;
 pub mod tokens;
 
 pub use self::connection::{Client, Error, Reason};

@@ -86,7 +86,7 @@ impl Pool {
             let refusal = Refusal::of(&status);
             if !may_pass(&status, &refusal) {
                 self.answered(node);
-                return Err(Error::Refused(refusal));
+                return Err(Error::refused(refusal));
             }
             tracing::debug!(attempt, %status, "a node gave no answer");
             node.failed(refusal.retry_after, self.randomness.number());
@@ -160,7 +160,7 @@ fn may_pass(status: &Status, refusal: &Refusal) -> bool {
 /// The call's error, if no attempt comes after this one.
 fn unanswered(attempts: u32, status: &Status, refusal: Refusal) -> Error {
     if Refusal::is_semels(status) {
-        return Error::Refused(refusal);
+        return Error::refused(refusal);
     }
     Error::Unanswered { attempts, last: cause(status) }
 }

@@ -17,7 +17,7 @@ const DOMAIN: &str = "semel.v1";
 pub enum Error {
     /// A node refused it, and said why.
     #[error("{0}")]
-    Refused(Refusal),
+    Refused(Box<Refusal>),
     /// No node answered before the deadline. Perhaps the request was carried out: send it again with the
     /// same ids, and it is recognised.
     #[error("no node answered in time, after {attempts} attempts: {last}")]
@@ -180,10 +180,14 @@ impl Error {
         )
     }
 
+    pub(crate) fn refused(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+
     /// The error of one item of a batch.
     pub(crate) fn of_item(status: &tonic_types::Status) -> Self {
         let details = status.get_error_details();
-        Self::Refused(Refusal::new(Code::from(status.code), &status.message, &details))
+        Self::refused(Refusal::new(Code::from(status.code), &status.message, &details))
     }
 }
 
@@ -234,7 +238,7 @@ mod tests {
         details.set_retry_info(Some(Duration::from_millis(250)));
         details.add_bad_request_violation("claims[3].key", "must not be empty");
         let status = Status::with_error_details(Code::ResourceExhausted, "slow down", details);
-        let error = Error::Refused(Refusal::of(&status));
+        let error = Error::refused(Refusal::of(&status));
         assert_eq!(error.reason(), Some(&Reason::Overloaded));
         assert_eq!(error.field(), Some("claims[3].key"));
         assert_eq!(error.retry_after(), Some(Duration::from_millis(250)));
@@ -249,6 +253,6 @@ mod tests {
         let details = ErrorDetails::with_error_info("A_NEW_ONE", DOMAIN, HashMap::new());
         let newer = Status::with_error_details(Code::FailedPrecondition, "no", details);
         assert_eq!(Refusal::of(&newer).reason, Reason::Unknown("A_NEW_ONE".to_owned()));
-        assert!(!Error::Refused(Refusal::of(&newer)).is_repeatable());
+        assert!(!Error::refused(Refusal::of(&newer)).is_repeatable());
     }
 }

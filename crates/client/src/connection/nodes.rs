@@ -66,8 +66,7 @@ impl Node {
 
     /// It answered. Whether it had failed before.
     pub(crate) fn succeeded(&self) -> bool {
-        let had_failed = std::mem::take(&mut *self.health()).failures > 0;
-        had_failed
+        std::mem::take(&mut *self.health()).failures > 0
     }
 
     /// It gave no answer, or asked to be left alone. `random` spreads the returns of many clients.

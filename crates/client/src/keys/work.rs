@@ -25,6 +25,16 @@ pub enum Work {
 }
 
 impl Work {
+    /// How many bytes of a body it carries.
+    pub(crate) fn body_bytes(&self) -> usize {
+        match self {
+            Self::Succeeded(response) | Self::FailedFinal(response) => {
+                response.bytes().map_or(0, Bytes::len)
+            }
+            Self::NotDone | Self::Unknown => 0,
+        }
+    }
+
     pub(crate) fn to_wire(&self, claim: &Claim) -> v1::CompleteKeyRequest {
         let (outcome, response) = match self {
             Self::Succeeded(response) => (v1::Outcome::Succeeded, Some(response)),

@@ -48,7 +48,7 @@ pub enum CheckpointError {
 }
 
 impl Held {
-    pub(super) fn new(claim: Claim) -> Self {
+    pub(crate) fn new(claim: Claim) -> Self {
         let state = State {
             ends: claim.ends,
             lost: false,
@@ -151,23 +151,23 @@ impl Held {
         Ok(number)
     }
 
-    pub(super) fn ends(&self) -> Deadline {
+    pub(crate) fn ends(&self) -> Deadline {
         self.state.borrow().ends
     }
 
     /// Waits until somebody waits for a checkpoint to be saved.
-    pub(super) async fn urged(&self) {
+    pub(crate) async fn urged(&self) {
         let _ = self.state.subscribe().wait_for(|state| state.urgent).await;
     }
 
     /// The checkpoint to send with a renewal, and its number.
-    pub(super) fn unsaved(&self) -> (Option<Bytes>, u64) {
+    pub(crate) fn unsaved(&self) -> (Option<Bytes>, u64) {
         let state = self.state.borrow();
         (state.checkpoint.clone(), state.given)
     }
 
     /// A renewal was confirmed, with the checkpoint of this number.
-    pub(super) fn renewed(&self, ends: Deadline, saved: u64) {
+    pub(crate) fn renewed(&self, ends: Deadline, saved: u64) {
         self.state.send_modify(|state| {
             state.ends = ends;
             state.saved = saved;
@@ -178,7 +178,7 @@ impl Held {
         });
     }
 
-    pub(super) fn lose(&self) {
+    pub(crate) fn lose(&self) {
         self.state.send_modify(|state| state.lost = true);
     }
 }

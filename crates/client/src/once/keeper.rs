@@ -12,7 +12,7 @@ use crate::deadline::Deadline;
 /// The least time between a renewal that failed at once and the next.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
-pub(super) struct Keeper<'a> {
+pub(crate) struct Keeper<'a> {
     client: &'a Client,
     held: &'a Held,
     /// The number of the newest renewal.
@@ -20,13 +20,13 @@ pub(super) struct Keeper<'a> {
 }
 
 impl<'a> Keeper<'a> {
-    pub(super) const fn new(client: &'a Client, held: &'a Held) -> Self {
+    pub(crate) const fn new(client: &'a Client, held: &'a Held) -> Self {
         Self { client, held, renewal: 0 }
     }
 
     /// Comes back when the lease is lost: another has the claim, or the lease ran out without a
     /// confirmation.
-    pub(super) async fn keep(mut self) {
+    pub(crate) async fn keep(mut self) {
         loop {
             let lease = self.held.claim().lease;
             let due = self.held.ends().left().saturating_sub(lease * 2 / 3);
@@ -50,7 +50,7 @@ impl<'a> Keeper<'a> {
     }
 
     /// Renews the lease once, with the newest checkpoint.
-    pub(super) async fn renew(&mut self, deadline: Deadline) -> Result<(), Error> {
+    pub(crate) async fn renew(&mut self, deadline: Deadline) -> Result<(), Error> {
         self.renewal += 1;
         let (checkpoint, number) = self.held.unsaved();
         let claim = self.held.claim();

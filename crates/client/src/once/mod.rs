@@ -15,31 +15,34 @@
 //!
 //! # Layout
 //!
+//! - `opening`: work to do, or an answer
 //! - `held`: the claim as the work holds it
 //! - `keeper`: the renewing of its lease
+//! - `ending`: the work beside that renewing, and how it ends
 //! - `outcome`: what came of it
 
+mod ending;
 mod held;
 mod keeper;
+mod opening;
 mod outcome;
 
-use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
-use tokio::time::sleep;
-
+pub(crate) use self::ending::{Done, End, drive};
 pub use self::held::{CheckpointError, Held};
-use self::keeper::Keeper;
+pub(crate) use self::keeper::Keeper;
+pub(crate) use self::opening::Opening;
 pub use self::outcome::{Outcome, Record, Unknown};
 use crate::connection::{Client, Error};
 use crate::deadline::Deadline;
 use crate::fingerprint::Fingerprint;
-use crate::keys::{Claim, ClaimAnswer, ClaimRequest, OnOwnerLost, Work};
+use crate::keys::{Claim, ClaimRequest, OnOwnerLost, Work};
 
 /// The time for everything, if no deadline is given.
 const TIME: Duration = Duration::from_secs(60);
 /// The least time for completing, also after the deadline.
-const GRACE: Duration = Duration::from_secs(5);
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// What to do with work whose lease is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,13 +79,6 @@ impl Client {
             lease_loss: LeaseLoss::default(),
         }
     }
-}
-
-/// How the work ended, or did not.
-enum End {
-    Done(Work),
-    DeadlinePassed,
-    LeaseLost,
 }
 
 impl Once {
@@ -159,19 +155,10 @@ impl Once {
         W: Future<Output = Work>,
     {
         let deadline = self.deadline.unwrap_or_else(|| Deadline::within(TIME));
-        let claim = match self.client.claim(&self.request, deadline).await? {
-            ClaimAnswer::Yours(claim) => *claim,
-            ClaimAnswer::Done(answer) => return Ok(Outcome::Replayed(answer)),
-            ClaimAnswer::InProgress { retry_after } => {
-                return Ok(Outcome::InProgress { retry_after });
-            }
-            ClaimAnswer::Indeterminate => return Ok(Outcome::Unknown(Unknown::Blocked)),
-            ClaimAnswer::Released => {
-                let why = "a claim that was never given back is said to be";
-                return Err(Error::NotUnderstood(why.to_owned()));
-            }
+        let held = match Opening::of(self.client.claim(&self.request, deadline).await?) {
+            Opening::Work(held) => held,
+            Opening::Answer(outcome) => return Ok(outcome),
         };
-        let held = Held::new(claim);
         let mut keeper = Keeper::new(&self.client, &held);
         // The claim came after a long wait: work begins on a lease that is known to run.
         if held.ends().is_past() {
@@ -186,46 +173,9 @@ impl Once {
     }
 
     async fn finish(&self, claim: &Claim, end: End, deadline: Deadline) -> Outcome {
-        let (work, unknown) = match end {
-            End::LeaseLost => return Outcome::Unknown(Unknown::LeaseLost),
-            End::DeadlinePassed => (Work::Unknown, Some(Unknown::DeadlinePassed)),
-            End::Done(Work::Unknown) => (Work::Unknown, Some(Unknown::WorkSaidSo)),
-            End::Done(work) => (work, None),
-        };
+        let Some(done) = end.done() else { return Outcome::Unknown(Unknown::LeaseLost) };
         let until = Deadline::within(deadline.left().max(self.grace));
-        let record = match self.client.complete(claim, &work, until).await {
-            Ok(completed) => Record::Stored(completed),
-            Err(error) if error.is_repeatable() => Record::Unconfirmed(error),
-            Err(error) => Record::Refused(error),
-        };
-        if !matches!(record, Record::Stored(_)) {
-            tracing::warn!(fence = claim.fence, ?record, "a completion was not stored");
-        }
-        unknown.map_or(Outcome::Ran { work, record }, Outcome::Unknown)
-    }
-}
-
-/// Does the work while its lease is kept. All of it is dropped on return: what ends early does nothing more.
-async fn drive(
-    work: impl Future<Output = Work>,
-    keeper: Keeper<'_>,
-    deadline: Deadline,
-    lease_loss: LeaseLoss,
-) -> End {
-    let mut work = pin!(work);
-    let mut over = pin!(sleep(deadline.left()));
-    tokio::select! {
-        biased;
-        done = &mut work => return End::Done(done),
-        () = &mut over => return End::DeadlinePassed,
-        () = keeper.keep() => {}
-    }
-    if lease_loss == LeaseLoss::Cancel {
-        return End::LeaseLost;
-    }
-    tokio::select! {
-        biased;
-        done = work => End::Done(done),
-        () = over => End::DeadlinePassed,
+        let completed = self.client.complete(claim, &done.work, until).await;
+        done.recorded(completed, claim.fence)
     }
 }

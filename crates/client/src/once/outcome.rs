@@ -68,4 +68,17 @@ impl Outcome {
             Self::Ran { .. } | Self::InProgress { .. } | Self::Unknown(_) => None,
         }
     }
+
+    /// Whether the matter is settled for good: it is done or has failed for good, and that is stored. A
+    /// message that asked for it may be acknowledged; any other is to be delivered again.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        match self {
+            Self::Ran { work: Work::Succeeded(_) | Work::FailedFinal(_), record } => {
+                matches!(record, Record::Stored(_))
+            }
+            Self::Replayed(_) => true,
+            Self::Ran { .. } | Self::InProgress { .. } | Self::Unknown(_) => false,
+        }
+    }
 }
