@@ -17,7 +17,7 @@ use super::tls::Tls;
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// While calls are in flight, a node is asked so often whether it lives,
-const ALIVE_INTERVAL: Duration = Duration::from_millis(750);
+const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
 /// and is taken for dead after so long: waiting callers lose less than two seconds to a node that is gone.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(1);
