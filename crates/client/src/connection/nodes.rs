@@ -162,6 +162,7 @@ mod tests {
         assert!((0..100).all(|number| place(&nodes, random(number)) == 1));
         tokio::time::advance(ASIDE).await;
         assert!((0..100).any(|number| place(&nodes, random(number)) == 0), "it is due again");
+        let _busy = [(); 2].map(|()| nodes[1].begin(Duration::from_secs(1)));
         let trial = nodes[0].begin(Duration::from_secs(1));
         assert!((0..100).all(|number| place(&nodes, random(number)) == 1), "one tries");
         assert!(nodes[0].succeeded());

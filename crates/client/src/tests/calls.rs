@@ -218,6 +218,17 @@ async fn a_call_that_waits_gets_the_time_to_wait_and_then_the_claim() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_silent_node_took_of_the_wait_is_not_waited_again() {
+    let node = Semel::default_node(&[Mood::Answer, Mood::Silent, Mood::Answer]);
+    let client = client([&node]);
+    yours(client.claim(&request("k"), soon()).await.unwrap());
+    let waiting = request("k").wait(Duration::from_secs(4));
+    let (answer, took) = timed(client.claim(&waiting, soon())).await;
+    assert!(matches!(answer.unwrap(), ClaimAnswer::InProgress { .. }));
+    assert!(took < Duration::from_millis(5_500), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_attempt_carries_what_is_left_of_the_time_and_the_token() {
     let node = Semel::default_node(&[]);
     let builder = Client::builder("acme", [""; 0]).seed([1; 32]).bearer_token("secret");
