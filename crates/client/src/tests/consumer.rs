@@ -1,6 +1,7 @@
 //! Events that are delivered more than once, to consumers that are lost.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -73,12 +74,29 @@ async fn a_delivery_is_claimed_in_one_call_and_each_event_has_its_effect_once() 
 async fn the_leases_of_those_that_wait_their_turn_are_kept() {
     let node = Semel::default_node(&[]);
     let consumer = consumer(&node, 1).concurrency(2);
+    let (running, most) = (AtomicU32::new(0), AtomicU32::new(0));
     let consumed = consumer.consume((0..8).map(event).collect(), soon(), async |claim, number| {
         assert!(!claim.is_lease_lost());
+        most.fetch_max(running.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         sleep(Duration::from_secs(5)).await;
+        running.fetch_sub(1, Ordering::Relaxed);
         done(*number)
     });
     assert_eq!(acknowledged(&consumed.await.unwrap()), 8, "four times 5 s under leases of 3 s");
+    assert_eq!(most.into_inner(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_batch_of_completions_is_larger_than_a_node_takes() {
+    let node = Semel::default_node(&[]);
+    let body = vec![7; 600 * 1024];
+    let consumer = consumer(&node, 1);
+    let consumed = consumer.consume((0..8).map(event).collect(), soon(), async |_, _| {
+        Work::Succeeded(Response::new(200, body.clone()))
+    });
+    assert_eq!(acknowledged(&consumed.await.unwrap()), 8);
+    let completions = node.calls().iter().filter(|call| **call == "complete_keys").count();
+    assert_eq!(completions, 4, "two of them are more than 1 MiB");
 }
 
 #[tokio::test(start_paused = true)]

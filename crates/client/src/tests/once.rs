@@ -324,6 +324,7 @@ async fn checkpoints_are_saved_at_once_or_with_the_next_renewal() {
         assert_eq!(held.note_checkpoint(long), Err(CheckpointError::TooLarge));
         sleep(LEASE).await;
         assert_eq!(saved(&node), "row 20");
+        assert_eq!(node.semel().key("k").checkpoints, 2, "what is saved is not sent again");
         Work::Unknown
     });
     assert_eq!(work.await.unwrap(), Outcome::Unknown(Unknown::WorkSaidSo));

@@ -44,6 +44,7 @@ struct Record {
     lease_ends: Deadline,
     renewals: Vec<u64>,
     checkpoint: Bytes,
+    checkpoints: u32,
     completion: Option<v1::CompleteKeyRequest>,
     released: bool,
 }
@@ -92,6 +93,7 @@ impl Semel {
             is_live: !record.lease_ends.is_past(),
             renewals: record.renewals.clone(),
             checkpoint: record.checkpoint.clone(),
+            checkpoints: record.checkpoints,
         }
     }
 
@@ -112,6 +114,8 @@ pub(super) struct Key {
     pub(super) is_live: bool,
     pub(super) renewals: Vec<u64>,
     pub(super) checkpoint: Bytes,
+    /// How often one was sent.
+    pub(super) checkpoints: u32,
 }
 
 /// A client of these nodes.
@@ -210,6 +214,7 @@ impl Node {
                 lease_ends: Deadline::within(lease),
                 renewals: Vec::new(),
                 checkpoint: Bytes::new(),
+                checkpoints: 0,
                 completion: None,
                 released: false,
             };
@@ -314,6 +319,7 @@ impl Node {
                 record.lease_ends = Deadline::within(asked.lease.unwrap().try_into().unwrap());
                 if let Some(checkpoint) = asked.checkpoint {
                     record.checkpoint = checkpoint;
+                    record.checkpoints += 1;
                 }
             }
             Ok(v1::RenewKeyResponse { lease_expires_at: Some(MOMENT.into()), stale })
