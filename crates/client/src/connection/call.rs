@@ -5,6 +5,7 @@
 //! are all the same here: the next is asked. A silent node gets only a part of the time that is left, so
 //! that another can be asked well before the deadline.
 
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -26,7 +27,7 @@ const PATIENCE_MIN: Duration = Duration::from_millis(50);
 /// All nodes, and what is needed to ask them.
 pub(crate) struct Pool {
     pub(crate) nodes: Vec<Node>,
-    pub(crate) bearer: Option<AsciiMetadataValue>,
+    pub(crate) bearer: RwLock<Option<AsciiMetadataValue>>,
     pub(crate) randomness: Randomness,
     /// How long the first attempt of a call may take; it doubles with every silence.
     pub(crate) patience: Duration,
@@ -72,17 +73,11 @@ impl Pool {
             }
             let share = share(left, patience, time.wait.saturating_sub(since.elapsed()));
             let request = self.request(message(since.elapsed()), share);
-            let in_flight = node.begin(share);
-            let answer = timeout(share, send(node.transport.clone(), request)).await;
-            drop(in_flight);
-            let status = match answer {
-                Ok(Ok(reply)) => {
-                    self.answered(node);
-                    return Ok(reply.into_inner());
-                }
-                Ok(Err(status)) => status,
-                Err(_) => Status::deadline_exceeded(format!("it said nothing for {share:?}")),
-            };
+            let status =
+                match self.attempt(node, share, send(node.transport.clone(), request)).await {
+                    Ok(reply) => return Ok(reply),
+                    Err(status) => status,
+                };
             let refusal = Refusal::of(&status);
             if !may_pass(&status, &refusal) {
                 self.answered(node);
@@ -96,6 +91,24 @@ impl Pool {
             last = unanswered(attempt, &status, refusal);
         }
         Err(last)
+    }
+
+    /// Asks one node, for so long.
+    async fn attempt<R>(
+        &self,
+        node: &Node,
+        share: Duration,
+        answer: impl Future<Output = Result<Response<R>, Status>>,
+    ) -> Result<R, Status> {
+        let _in_flight = node.begin(share);
+        match timeout(share, answer).await {
+            Ok(Ok(reply)) => {
+                self.answered(node);
+                Ok(reply.into_inner())
+            }
+            Ok(Err(status)) => Err(status),
+            Err(_) => Err(Status::deadline_exceeded(format!("it said nothing for {share:?}"))),
+        }
     }
 
     /// Waits until a node is due again, or one is found to be back.
@@ -123,7 +136,7 @@ impl Pool {
     fn request<M>(&self, message: M, share: Duration) -> Request<M> {
         let mut request = Request::new(message);
         request.set_timeout(share);
-        if let Some(bearer) = &self.bearer {
+        if let Some(bearer) = &*self.bearer.read().unwrap_or_else(PoisonError::into_inner) {
             request.metadata_mut().insert("authorization", bearer.clone());
         }
         request

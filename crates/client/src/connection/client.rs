@@ -1,6 +1,6 @@
 //! The client's handle, and how one is made.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -66,6 +66,18 @@ impl Client {
     #[must_use]
     pub fn for_tenant(&self, tenant: &str) -> Self {
         Self { tenant: tenant.into(), pool: Arc::clone(&self.pool) }
+    }
+
+    /// Sends another bearer token from now on, with every call of every clone: for tokens that run out. See
+    /// [`ClientBuilder::bearer_token`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Settings`]: the token is malformed, and the one before stays.
+    pub fn set_bearer_token(&self, token: &str) -> Result<(), Error> {
+        let bearer = bearer(token)?;
+        *self.pool.bearer.write().unwrap_or_else(PoisonError::into_inner) = Some(bearer);
+        Ok(())
     }
 
     /// The tenant that it acts for.
@@ -166,6 +178,7 @@ impl ClientBuilder {
         let randomness =
             self.seed.map_or_else(Randomness::of_the_machine, |seed| Ok(Randomness::new(seed)))?;
         let revived = Notify::new();
+        let bearer = RwLock::new(bearer);
         let pool = Pool { nodes, bearer, randomness, patience: self.patience, revived };
         Ok(Client { tenant: self.tenant.into(), pool: Arc::new(pool) })
     }

@@ -237,6 +237,11 @@ async fn every_attempt_carries_what_is_left_of_the_time_and_the_token() {
     let metadata = node.metadata.lock().unwrap().clone();
     assert_eq!(metadata.get("grpc-timeout").unwrap(), "500000u", "half of it");
     assert_eq!(metadata.get("authorization").unwrap(), "Bearer secret");
+    client.clone().set_bearer_token("next").unwrap();
+    client.set_bearer_token("mal\nformed").unwrap_err();
+    yours(client.claim(&request("k2"), soon()).await.unwrap());
+    let metadata = node.metadata.lock().unwrap().clone();
+    assert_eq!(metadata.get("authorization").unwrap(), "Bearer next");
 }
 
 #[tokio::test(start_paused = true)]
