@@ -1,14 +1,61 @@
-//! The Rust client of Semel: retry tokens, spent without a call for each.
+//! The Rust client of Semel: writes that happen once, and retry tokens spent without a call for each.
+//!
+//! # A write that happens once
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use semel_client::fingerprint::Intent;
+//! use semel_client::keys::{Response, Work};
+//! use semel_client::once::Outcome;
+//! use semel_client::{Client, Deadline};
+//!
+//! # #[derive(serde::Serialize)]
+//! # struct Charge { account: String, amount: u64 }
+//! # enum Failure { Declined, NotSent, NoAnswer }
+//! # async fn charge_by_provider(idempotency_key: &str, charge: &Charge) -> Result<String, Failure> {
+//! #     Ok(String::new())
+//! # }
+//! # async fn example(charge: Charge) -> Result<(), Box<dyn std::error::Error>> {
+//! let semel = Client::connect("acme", ["http://10.0.0.1:7450", "http://10.0.0.2:7450"])?;
+//!
+//! let intent = Intent::new("payments.charge", &charge.account).json(&charge)?;
+//! let outcome = semel
+//!     .once("payments.charge", "order-8812")
+//!     .fingerprint(intent)
+//!     .wait(Duration::from_secs(5))
+//!     .deadline(Deadline::within(Duration::from_secs(30)))
+//!     .run(async |claim| match charge_by_provider(claim.derived_key(), &charge).await {
+//!         Ok(receipt) => Work::Succeeded(Response::new(200, receipt)),
+//!         Err(Failure::Declined) => Work::FailedFinal(Response::new(402, "declined")),
+//!         Err(Failure::NotSent) => Work::NotDone,
+//!         Err(Failure::NoAnswer) => Work::Unknown,
+//!     })
+//!     .await?;
+//! match outcome {
+//!     // Here, or earlier, by whoever was first: the same bytes.
+//!     Outcome::Ran { .. } | Outcome::Replayed(_) => println!("{:?}", outcome.response()),
+//!     Outcome::InProgress { retry_after } => println!("come again in {retry_after:?}"),
+//!     Outcome::Unknown(why) => println!("nobody knows yet: {why:?}"),
+//!     _ => println!("{outcome:?}"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The module [`once`] says what that promises. Each call of it can be made alone: see [`keys`].
+//!
+//! # Retry tokens
 //!
 //! A retry budget belongs to a tenant and a dependency, and to the whole fleet: its retries stay a share
 //! of its first attempts, plus a floor. Asking a node before each retry costs a round trip. Here tokens
 //! are *leased* instead: fetched a handful ahead, good for about a second, and spent from memory with an
-//! atomic operation.
+//! atomic operation. What leases promise, and how they are asked for, is said in the module [`tokens`].
 //!
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use semel_client::{RetryTokens, Settings, SystemClock};
+//! use semel_client::tokens::{RetryTokens, Settings, SystemClock};
 //! use tonic::transport::Endpoint;
 //!
 //! # async fn call() -> Result<(), std::io::Error> { Ok(()) }
@@ -33,53 +80,30 @@
 //! # }
 //! ```
 //!
-//! # What it promises
-//!
-//! - **A token is spent once.** Purses are single atomic words; a lease that is given back can't be spent
-//!   from the moment at which the request is made.
-//! - **Nothing is spent after its lease.** A lease is counted from before its request was first sent, on
-//!   the [`Clock`] that you hand in, which must never step. A token that was taken in time is good for
-//!   the retry that follows at once: don't keep it.
-//! - **A lost answer loses no tokens and doubles none.** The request goes out again with the same number
-//!   and the same content, until it is answered. First attempts that were reported to a node that is gone
-//!   are forfeited rather than counted twice.
-//! - **No node, no unlimited retries.** Without a lease every token is denied. First attempts are never
-//!   gated: [`Budget::first_attempt`] only counts.
-//! - **Quiet when idle.** A budget without first attempts and retries gives back what it holds, and sends
-//!   nothing until it is used again.
-//!
-//! # How it asks
-//!
-//! At most two leases are in hand. About half-way through the newer one, or earlier when a quarter of its
-//! tokens is left, the next is asked for: half as many tokens again as were wanted in the busier of the
-//! last two such periods. The rest of the older lease goes back with that request, and so do the first
-//! attempts counted since. While the answer is on its way the newer lease goes on being spent.
-//!
-//! # What it does not do yet
-//!
-//! - It has no tower layers, no backoff, no deadlines and no classification of failures: whether a retry
-//!   makes sense is still yours to decide, and so are attempts per call and retries per root request.
-//! - It knows nothing of keys and breakers: for those use the stubs of `semel-proto`.
-//! - It spends leased tokens only, not the share that its own first attempts paid for: while no node
-//!   answers there are no retries once the lease has ended.
-//!
 //! # Layout
 //!
-//! - `tokens`: the handle, its budgets, and the future that keeps them supplied
-//! - `budget`: one budget as its users hold it
-//! - `lessee`: when to ask, for how many, and what to make of the answers; pure
-//! - `purse`, `demand`: tokens in one atomic word; how many are wanted
-//! - `settings`, `clock`: what is handed in
+//! - [`once`]: a write that happens once: claim, work under a renewed lease, complete, or replay
+//! - [`consumer`]: the same for each event of a queue, many at a time
+//! - [`recovery`]: settles what lost owners left behind
+//! - [`keys`]: the calls, one by one, with plain types
+//! - [`fingerprint`]: what a key stands for
+//! - [`connection`]: which node to ask, how long, and what an error means
+//! - [`tokens`]: retry tokens
+//! - `deadline`: the end of an operation's time
+//!
+//! No type of the wire contract is part of its interface.
 
-mod budget;
-mod clock;
-mod demand;
-mod lessee;
-mod purse;
-mod settings;
-mod tokens;
+pub mod connection;
+pub mod consumer;
+mod deadline;
+pub mod fingerprint;
+pub mod keys;
+pub mod once;
+pub mod recovery;
+pub mod tokens;
 
-pub use self::budget::{Budget, Denied};
-pub use self::clock::{Clock, SystemClock};
-pub use self::settings::Settings;
-pub use self::tokens::{BudgetsFull, RetryTokens};
+pub use self::connection::{Client, Error, Reason};
+pub use self::deadline::Deadline;
+
+#[cfg(test)]
+mod tests;

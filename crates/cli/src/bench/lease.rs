@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use semel_client::{Budget, RetryTokens, Settings, SystemClock};
+use semel_client::tokens::{Budget, RetryTokens, Settings, SystemClock};
 use semel_proto::v1::retries_client::RetriesClient;
 use semel_proto::v1::{GetBudgetRequest, RetryPolicy, SetRetryPolicyRequest};
 use serde::Serialize;

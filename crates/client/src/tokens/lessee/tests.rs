@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::budget::{Budget, Denied, Shared};
-use crate::clock::Clock;
+use crate::tokens::budget::{Budget, Denied, Shared};
+use crate::tokens::clock::Clock;
 
 struct Still(std::sync::atomic::AtomicU64);
 

@@ -12,10 +12,10 @@ use bytes::Bytes;
 use semel_proto::v1::{Deposits, LeaseRetryTokensRequest, LeaseRetryTokensResponse};
 use tonic::{Code, Status};
 
-use crate::budget::Ledger;
-use crate::demand::Demand;
-use crate::purse::{Content, TOKENS_MAX};
-use crate::settings::Settings;
+use super::budget::Ledger;
+use super::demand::Demand;
+use super::purse::{Content, TOKENS_MAX};
+use super::settings::Settings;
 
 /// Between two askings of one budget.
 const PAUSE_MIN_MS: u64 = 10;

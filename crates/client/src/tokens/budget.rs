@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use thiserror::Error;
 use tokio::sync::Notify;
 
-use crate::clock::Clock;
-use crate::purse::Purse;
+use super::clock::Clock;
+use super::purse::Purse;
 
 /// Why no token was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

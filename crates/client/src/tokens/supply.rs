@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-use crate::budget::{Budget, Ledger, Shared};
-use crate::clock::Clock;
-use crate::lessee::{Lessee, Step};
-use crate::settings::Settings;
+use super::budget::{Budget, Ledger, Shared};
+use super::clock::Clock;
+use super::lessee::{Lessee, Step};
+use super::settings::Settings;
 
 /// At most so many calls when a client closes: one that was not answered, and the rests of the leases
 /// that it and two others brought.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The settings of [`RetryTokens`](crate::RetryTokens).
+/// The settings of [`RetryTokens`](super::RetryTokens).
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The client's incarnation: 16 random bytes, made anew at each start of the process. Two processes

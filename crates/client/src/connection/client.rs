@@ -1,0 +1,242 @@
+//! The client's handle, and how one is made.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tonic::metadata::AsciiMetadataValue;
+use tonic::transport::Endpoint;
+
+use super::call::Pool;
+use super::error::Error;
+use super::nodes::{Node, Transport};
+use super::randomness::Randomness;
+#[cfg(feature = "tls")]
+use super::tls::Tls;
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// While calls are in flight, a node is asked so often whether it lives,
+const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
+/// and is taken for dead after so long: waiting callers lose less than two seconds to a node that is gone.
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A client of Semel's nodes, acting for one tenant. Cheap to clone; all clones share connections.
+///
+/// Calls go to any node: they share one store. A node that is away, silent or shutting down costs a delay,
+/// never a call, as long as another answers before the deadline.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) tenant: Arc<str>,
+    pub(crate) pool: Arc<Pool>,
+}
+
+impl Client {
+    /// A client of these nodes (`http://host:port`), with every setting at its default. It connects when it
+    /// is first used. Call it inside a Tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Settings`]: there is no node, or its address is malformed.
+    pub fn connect<N: Into<String>>(
+        tenant: &str,
+        nodes: impl IntoIterator<Item = N>,
+    ) -> Result<Self, Error> {
+        Self::builder(tenant, nodes).build()
+    }
+
+    /// As [`connect`](Self::connect), with more to choose.
+    pub fn builder<N: Into<String>>(
+        tenant: &str,
+        nodes: impl IntoIterator<Item = N>,
+    ) -> ClientBuilder {
+        ClientBuilder {
+            tenant: tenant.to_owned(),
+            nodes: nodes.into_iter().map(Into::into).collect(),
+            bearer_token: None,
+            patience: PATIENCE,
+            seed: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+
+    /// The same connections, acting for another tenant.
+    #[must_use]
+    pub fn for_tenant(&self, tenant: &str) -> Self {
+        Self { tenant: tenant.into(), pool: Arc::clone(&self.pool) }
+    }
+
+    /// Sends another bearer token from now on, with every call of every clone: for tokens that run out. See
+    /// [`ClientBuilder::bearer_token`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Settings`]: the token is malformed, and the one before stays.
+    pub fn set_bearer_token(&self, token: &str) -> Result<(), Error> {
+        let bearer = bearer(token)?;
+        *self.pool.bearer.write().unwrap_or_else(PoisonError::into_inner) = Some(bearer);
+        Ok(())
+    }
+
+    /// The tenant that it acts for.
+    #[must_use]
+    pub fn tenant(&self) -> &str {
+        &self.tenant
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Client")
+            .field("tenant", &self.tenant)
+            .field("nodes", &self.pool.nodes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a client is made of.
+#[must_use]
+pub struct ClientBuilder {
+    tenant: String,
+    nodes: Vec<String>,
+    bearer_token: Option<String>,
+    patience: Duration,
+    seed: Option<[u8; 32]>,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
+}
+
+impl ClientBuilder {
+    /// Sends `authorization: Bearer TOKEN` with every call. It is never shown.
+    pub fn bearer_token(mut self, token: &str) -> Self {
+        self.bearer_token = Some(token.to_owned());
+        self
+    }
+
+    /// How long one attempt waits for a node before the next is asked, beside what the node itself was
+    /// asked to wait; doubled with each silence, and at most half of what is left. Default: 1 s.
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Where owner ids and jitter come from: 32 random bytes, made anew at each start of the process. Two
+    /// processes with the same seed would be taken for one owner, and both would do the work. Default: the
+    /// machine's randomness, which is right outside of simulations.
+    pub const fn seed(mut self, seed: [u8; 32]) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Connects by TLS; nodes are `https://host:port` then.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// The client. It connects when it is first used. Call it inside a Tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Settings`]: there is no node, an address or the token is malformed, or the machine gives no
+    /// random seed.
+    pub fn build(self) -> Result<Client, Error> {
+        let nodes: Result<Vec<Node>, Error> = self.nodes.iter().map(|uri| self.node(uri)).collect();
+        self.over(nodes?)
+    }
+
+    fn node(&self, uri: &str) -> Result<Node, Error> {
+        let wrong = |error: tonic::transport::Error| {
+            Error::Settings(format!("the node {uri}: {}", chain(&error)))
+        };
+        let endpoint = Endpoint::from_shared(uri.to_owned()).map_err(wrong)?;
+        if endpoint.uri().scheme().is_none() || endpoint.uri().authority().is_none() {
+            return Err(Error::Settings(format!("the node {uri}: write http://HOST:PORT")));
+        }
+        let endpoint = endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(ALIVE_INTERVAL)
+            .keep_alive_timeout(ALIVE_TIMEOUT);
+        #[cfg(feature = "tls")]
+        let endpoint = match &self.tls {
+            Some(tls) => endpoint.tls_config(tls.config()).map_err(wrong)?,
+            None => endpoint,
+        };
+        Ok(Node::new(Transport::new(endpoint.connect_lazy())))
+    }
+
+    /// The client of nodes that are there already.
+    pub(crate) fn over(self, nodes: Vec<Node>) -> Result<Client, Error> {
+        if nodes.is_empty() {
+            return Err(Error::Settings("name at least one node".to_owned()));
+        }
+        let bearer = self.bearer_token.map(|token| bearer(&token)).transpose()?;
+        let randomness =
+            self.seed.map_or_else(Randomness::of_the_machine, |seed| Ok(Randomness::new(seed)))?;
+        let revived = Notify::new();
+        let bearer = RwLock::new(bearer);
+        let pool = Pool { nodes, bearer, randomness, patience: self.patience, revived };
+        Ok(Client { tenant: self.tenant.into(), pool: Arc::new(pool) })
+    }
+}
+
+impl std::fmt::Debug for ClientBuilder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ClientBuilder")
+            .field("tenant", &self.tenant)
+            .field("nodes", &self.nodes)
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
+}
+
+fn bearer(token: &str) -> Result<AsciiMetadataValue, Error> {
+    // The error is left out: it might repeat the token.
+    let mut value = AsciiMetadataValue::try_from(format!("Bearer {token}")).map_err(|_| {
+        Error::Settings("the bearer token has characters that no header has".to_owned())
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn settings_that_can_not_be_are_refused_with_what_to_write() {
+        let refused = |nodes: &[&str]| match Client::connect("acme", nodes.iter().copied()) {
+            Err(Error::Settings(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(refused(&[]), "name at least one node");
+        assert!(refused(&["127.0.0.1:7450"]).contains("127.0.0.1:7450"));
+        assert!(refused(&["/only/a/path"]).contains("write http://HOST:PORT"));
+    }
+
+    #[tokio::test]
+    async fn a_bearer_token_is_never_shown() {
+        let builder = Client::builder("acme", ["http://127.0.0.1:1"]).bearer_token("secret");
+        assert!(!format!("{builder:?}").contains("secret"));
+        let client = builder.build().unwrap();
+        assert!(!format!("{client:?} {:?}", client.pool.bearer).contains("secret"));
+        let broken =
+            Client::builder("acme", ["http://127.0.0.1:1"]).bearer_token("sec\nret").build();
+        assert!(!format!("{broken:?}").contains("ret\""), "{broken:?}");
+    }
+}

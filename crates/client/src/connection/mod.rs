@@ -1,0 +1,29 @@
+//! The way to the nodes: which one to ask, how long, and what to make of an error.
+//!
+//! # Layout
+//!
+//! - `client`: the handle, and how one is made
+//! - `call`: one request, sent until a node answers or its deadline is there
+//! - `nodes`: which node to ask, and which to leave alone for a while
+//! - `error`: what a call can fail with
+//! - `randomness`, `stopwatch`, `tls`: owner ids and jitter; time that has passed; certificates
+//!
+//! It knows nothing of what the calls mean.
+
+mod call;
+mod client;
+mod error;
+mod nodes;
+mod randomness;
+mod stopwatch;
+#[cfg(feature = "tls")]
+mod tls;
+
+pub(crate) use self::call::Time;
+pub use self::client::{Client, ClientBuilder};
+pub use self::error::{Error, Reason, Refusal};
+#[cfg(test)]
+pub(crate) use self::nodes::{Node, Transport};
+pub(crate) use self::stopwatch::Stopwatch;
+#[cfg(feature = "tls")]
+pub use self::tls::Tls;

@@ -1,0 +1,181 @@
+//! Makes a write happen once: claims its key, does the work while the lease is renewed, and completes; or
+//! replays what was done before.
+//!
+//! # What it promises
+//!
+//! - **The work runs while its claim is held.** Its lease is counted from before it was asked for, renewed at
+//!   each third, and if it is lost, the work is dropped or let end, as you choose; its completion is fenced.
+//! - **What is not known to be undone is never said to be.** Work that is not over at the deadline is
+//!   completed as unknown. A panic goes through, and like a dropped future it lets the lease lapse. Only
+//!   [`Work::NotDone`] gives the claim back.
+//! - **That the work ran is never hidden.** If Semel is out of reach when the work has ended, completing goes
+//!   on until the deadline, and at least for a grace; then [`Record::Unconfirmed`] says so.
+//! - **It starts no task.** Renewing happens inside the future of [`Once::run`]: work that blocks its thread
+//!   blocks it too, so give such work a thread of its own.
+//!
+//! # Layout
+//!
+//! - `opening`: work to do, or an answer
+//! - `held`: the claim as the work holds it
+//! - `keeper`: the renewing of its lease
+//! - `ending`: the work beside that renewing, and how it ends
+//! - `outcome`: what came of it
+
+mod ending;
+mod held;
+mod keeper;
+mod opening;
+mod outcome;
+
+use std::time::{Duration, SystemTime};
+
+pub(crate) use self::ending::{Done, End, drive};
+pub use self::held::{CheckpointError, Held};
+pub(crate) use self::keeper::Keeper;
+pub(crate) use self::opening::Opening;
+pub use self::outcome::{Outcome, Record, Unknown};
+use crate::connection::{Client, Error};
+use crate::deadline::Deadline;
+use crate::fingerprint::Fingerprint;
+use crate::keys::{Claim, ClaimRequest, OnOwnerLost, Work};
+
+/// The time for everything, if no deadline is given.
+const TIME: Duration = Duration::from_secs(60);
+/// The least time for completing, also after the deadline.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+/// What to do with work whose lease is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseLoss {
+    /// Drop it where it stands: [`Outcome::Unknown`].
+    #[default]
+    Cancel,
+    /// Let it end, or see the loss itself by [`Held::lease_lost`]. If another took over, its completion is
+    /// refused.
+    LetEnd,
+}
+
+/// A write that is to happen once. Made by [`Client::once`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens until it is run"]
+pub struct Once {
+    client: Client,
+    request: ClaimRequest,
+    deadline: Option<Deadline>,
+    grace: Duration,
+    lease_loss: LeaseLoss,
+}
+
+impl Client {
+    /// A write that is to happen once: an operation, and a key that stands for the intent and is the same on
+    /// every attempt. It needs a [`fingerprint`](Once::fingerprint).
+    pub fn once(&self, operation: &str, key: &str) -> Once {
+        Once {
+            client: self.clone(),
+            request: ClaimRequest::new(operation, key),
+            deadline: None,
+            grace: GRACE,
+            lease_loss: LeaseLoss::default(),
+        }
+    }
+}
+
+impl Once {
+    /// What the key stands for: [`ClaimRequest::fingerprint`].
+    pub fn fingerprint(mut self, fingerprint: Fingerprint) -> Self {
+        self.request = self.request.fingerprint(fingerprint);
+        self
+    }
+
+    /// How long the claim outlives a process that is gone: [`ClaimRequest::lease`]. It is renewed while the
+    /// work runs, so it may be much shorter than the work.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.request = self.request.lease(lease);
+        self
+    }
+
+    /// How long the answer is kept: [`ClaimRequest::retention`].
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.request = self.request.retention(retention);
+        self
+    }
+
+    /// How long to wait for somebody else who is at it: [`ClaimRequest::wait`].
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.request = self.request.wait(wait);
+        self
+    }
+
+    /// When the intent was made: [`ClaimRequest::first_sent`].
+    pub fn first_sent(mut self, first_sent: SystemTime) -> Self {
+        self.request = self.request.first_sent(first_sent);
+        self
+    }
+
+    /// What happens if this process is lost midway: [`ClaimRequest::on_owner_lost`].
+    pub fn on_owner_lost(mut self, on_owner_lost: OnOwnerLost) -> Self {
+        self.request = self.request.on_owner_lost(on_owner_lost);
+        self
+    }
+
+    /// A label to find the key by: [`ClaimRequest::label`].
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        self.request = self.request.label(name, value);
+        self
+    }
+
+    /// When all has to be over: waiting, claiming, and the work. Default: a minute from the start.
+    pub const fn deadline(mut self, deadline: Deadline) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// For how long completing is tried at the least, also after the deadline. Default: 5 s.
+    pub const fn completion_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// What to do with the work if its lease is lost. Default: [`LeaseLoss::Cancel`].
+    pub const fn on_lease_lost(mut self, lease_loss: LeaseLoss) -> Self {
+        self.lease_loss = lease_loss;
+        self
+    }
+
+    /// Claims the key and does the work, or tells what others did. The work is called once at the most.
+    ///
+    /// # Errors
+    ///
+    /// The claim was refused, or no node answered it before the deadline: the work did not run. Once it has
+    /// begun, all that can happen is an [`Outcome`].
+    pub async fn run<F, W>(self, work: F) -> Result<Outcome, Error>
+    where
+        F: FnOnce(Held) -> W,
+        W: Future<Output = Work>,
+    {
+        let deadline = self.deadline.unwrap_or_else(|| Deadline::within(TIME));
+        let held = match Opening::of(self.client.claim(&self.request, deadline).await?) {
+            Opening::Work(held) => held,
+            Opening::Answer(outcome) => return Ok(outcome),
+        };
+        let mut keeper = Keeper::new(&self.client, &held);
+        // The claim came after a long wait: work begins on a lease that is known to run.
+        if held.ends().is_past() {
+            let confirmed = keeper.renew(deadline).await;
+            if confirmed.as_ref().is_err_and(Error::voids_claim) {
+                return Ok(Outcome::InProgress { retry_after: Duration::ZERO });
+            }
+            confirmed?;
+        }
+        let end = drive(work(held.clone()), keeper, deadline, self.lease_loss).await;
+        Ok(self.finish(held.claim(), end, deadline).await)
+    }
+
+    async fn finish(&self, claim: &Claim, end: End, deadline: Deadline) -> Outcome {
+        let Some(done) = end.done() else { return Outcome::Unknown(Unknown::LeaseLost) };
+        let until = Deadline::within(deadline.left().max(self.grace));
+        let completed = self.client.complete(claim, &done.work, until).await;
+        done.recorded(completed, claim.fence)
+    }
+}

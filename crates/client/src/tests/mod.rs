@@ -1,0 +1,6 @@
+//! The client against a small Semel in this process, in paused time.
+
+mod calls;
+mod consumer;
+mod once;
+mod semel;

@@ -1,0 +1,49 @@
+//! Retry tokens, leased a handful ahead and spent from memory.
+//!
+//! # What it promises
+//!
+//! - **A token is spent once.** Purses are single atomic words; a lease that is given back can't be spent
+//!   from the moment at which the request is made.
+//! - **Nothing is spent after its lease.** A lease is counted from before its request was first sent, on
+//!   the [`Clock`] that you hand in, which must never step. A token that was taken in time is good for
+//!   the retry that follows at once: don't keep it.
+//! - **A lost answer loses no tokens and doubles none.** The request goes out again with the same number
+//!   and the same content, until it is answered. First attempts that were reported to a node that is gone
+//!   are forfeited rather than counted twice.
+//! - **No node, no unlimited retries.** Without a lease every token is denied. First attempts are never
+//!   gated: [`Budget::first_attempt`] only counts.
+//! - **Quiet when idle.** A budget without first attempts and retries gives back what it holds, and sends
+//!   nothing until it is used again.
+//!
+//! # How it asks
+//!
+//! At most two leases are in hand. About half-way through the newer one, or earlier when a quarter of its
+//! tokens is left, the next is asked for: half as many tokens again as were wanted in the busier of the
+//! last two such periods. The rest of the older lease goes back with that request, and so do the first
+//! attempts counted since. While the answer is on its way the newer lease goes on being spent.
+//!
+//! # What it does not do
+//!
+//! It spends leased tokens only, not the share that its own first attempts paid for: while no node
+//! answers there are no retries once the lease has ended.
+//!
+//! # Layout
+//!
+//! - `supply`: the handle, its budgets, and the future that keeps them supplied
+//! - `budget`: one budget as its users hold it
+//! - `lessee`: when to ask, for how many, and what to make of the answers; pure
+//! - `purse`, `demand`: tokens in one atomic word; how many are wanted
+//! - `settings`, `clock`: what is handed in
+
+mod budget;
+mod clock;
+mod demand;
+mod lessee;
+mod purse;
+mod settings;
+mod supply;
+
+pub use self::budget::{Budget, Denied};
+pub use self::clock::{Clock, SystemClock};
+pub use self::settings::Settings;
+pub use self::supply::{BudgetsFull, RetryTokens};

@@ -1,0 +1,28 @@
+//! The Rust client against real nodes in processes of their own.
+//!
+//! # Layout
+//!
+//! - `impatient`: a slow charge, an impatient caller, and one charge all the same
+//! - `lost_nodes`: nodes are stopped, frozen and killed under load, and no call fails
+//! - `recovery`: workers that are lost after the effect, and the job that settles what they left
+//! - `fleet`: three nodes over one PostgreSQL server
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says on the standard output how it went"
+)]
+
+#[path = "../../crates/store-postgres/tests/support/postgres.rs"]
+mod postgres;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod fleet;
+mod impatient;
+mod lost_nodes;
+mod recovery;
