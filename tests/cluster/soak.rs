@@ -22,6 +22,7 @@ use crate::load::breakers::BreakerClient;
 use crate::load::budgets::{BUDGETS, BudgetClient};
 use crate::load::keys::{KeyClient, Slots};
 use crate::load::{Caller, Records, breakers, budgets};
+use crate::standby::Commits;
 use crate::support::ask::replay;
 use crate::support::settings::{number, seed};
 
@@ -37,6 +38,7 @@ const SICK_FOR: Duration = Duration::from_millis(2_500);
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_whatever_fails() {
     let Some(mut cluster) = Cluster::start("the cluster under faults").await else { return };
+    cluster.add_standby(Commits::WaitForStandby);
     let seed = seed();
     let lasts = Duration::from_secs(number("SEMEL_CLUSTER_SECONDS", 60));
     let records = Arc::<Records>::default();

@@ -13,6 +13,8 @@
 
 #[path = "../support/postgres.rs"]
 mod postgres;
+#[path = "../support/standby.rs"]
+mod standby;
 
 mod conformance;
 mod encryption;
@@ -21,3 +23,4 @@ mod nodes;
 mod schema;
 mod steps;
 mod stopped;
+mod warnings;
