@@ -9,7 +9,7 @@
 //! - `checker`: what those histories must have kept; it shares no code with a node
 //! - `faults`: the seeded script of what goes wrong
 //! - `soak`: the load under the script, judged
-//! - `one_key`, `wakes`, `clocks`, `losses`, `rolling`, `outage`, `failover`: one promise of a cluster each
+//! - `one_key`, `wakes`, `watches`, `clocks`, `losses`, `rolling`, `outage`, `failover`: one promise of a cluster each
 
 #![allow(
     clippy::unwrap_used,
@@ -42,3 +42,4 @@ mod outage;
 mod rolling;
 mod soak;
 mod wakes;
+mod watches;

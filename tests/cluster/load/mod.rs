@@ -1,9 +1,11 @@
 //! The load: clients that go through all nodes, repeat with the same ids what they have no answer to, and
 //! record what they were told.
 //!
-//! - `keys`: claims, renewals, releases, completions and replays of keys that many owners want
+//! - `keys`: owners that want the same keys, work, doubt, and are lost; `key_calls`: their calls
+//! - `batches`: the same with many keys in a call
+//! - `operators`: keys that are settled and erased
 //! - `budgets`: deposits, tokens, refunds
-//! - `breakers`: outcomes and probes
+//! - `breakers`: outcomes and probes; `watchers`: streams of changes
 //! - `steady`: a client that a lost node costs a delay, and nothing else
 
 use std::collections::BTreeMap;
@@ -12,18 +14,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tonic::Status;
 
 use crate::call::{Client, Timed, is_unknown};
 use crate::checker;
+use crate::checker::keys::Answered;
 use crate::support::ask::reason;
 
+pub(crate) mod batches;
 pub(crate) mod breakers;
 pub(crate) mod budgets;
+mod key_calls;
 pub(crate) mod keys;
+pub(crate) mod operators;
 pub(crate) mod steady;
+pub(crate) mod watchers;
 
 /// How long a call of the load may take.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(1_500);
@@ -49,6 +57,20 @@ impl Records {
         if matches!(&timed.result, Err(status) if is_unknown(status)) {
             self.unknown.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Records a call on a key. All that were told the same share its bytes.
+    fn key(&self, key: &str, mut call: checker::keys::Call) {
+        let mut keys = self.keys.lock().unwrap();
+        let history = keys.entry(key.to_owned()).or_default();
+        if let Answered::Told { body, .. } = &mut call.answered {
+            let known = history.iter().find_map(|before| match &before.answered {
+                Answered::Told { body: known, .. } if known == body => Some(known.clone()),
+                _ => None,
+            });
+            *body = known.unwrap_or_else(|| body.clone());
+        }
+        history.push(call);
     }
 
     fn budget(&self, dependency: &str, note: impl FnOnce(&mut checker::budgets::History)) {
@@ -85,6 +107,12 @@ impl Caller {
 
     pub(crate) fn ids(&mut self) -> [u8; 16] {
         self.random.random()
+    }
+
+    /// An answer that nobody else gives.
+    pub(crate) fn body(&mut self) -> Bytes {
+        let length = self.random.random_range(16..300);
+        (0..length).map(|_| self.random.random::<u8>()).collect()
     }
 
     /// True once in so many.
