@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use semel_store::{Durability, Store, StoreError};
 use semel_store_postgres::{PostgresOptions, PostgresStore};
+use tokio::task::JoinSet;
 
 use crate::postgres::Postgres;
 use crate::standby::{Commits, Standby};
@@ -87,10 +88,11 @@ async fn synced_writes_wait_for_the_standby_whatever_the_role_says() {
         one(&node, word, Step::Add).await;
         standby.stop();
         let write = vec![item(word, Durability::Synced, Step::Add)];
-        let writing = {
+        let mut writing = JoinSet::new();
+        writing.spawn({
             let node = Arc::clone(&node);
-            tokio::task::spawn(async move { node.update(write).await.remove(0) })
-        };
+            async move { node.update(write).await.remove(0) }
+        });
         // It is there, and waits for the standby.
         let waits = "DO $$ BEGIN
             WHILE NOT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep') LOOP
@@ -99,10 +101,10 @@ async fn synced_writes_wait_for_the_standby_whatever_the_role_says() {
             END LOOP;
         END $$";
         primary.sql(&["SET statement_timeout = '30 s'", waits]);
-        assert!(!writing.is_finished(), "{word}");
+        assert!(writing.try_join_next().is_none(), "{word}");
         tokio::task::block_in_place(|| standby.start_again(&primary));
         // On a slow machine the node may have lost its patience first, and then it says so.
-        let written = writing.await.unwrap();
+        let written = writing.join_next().await.unwrap().unwrap();
         assert!(matches!(written, Ok(_) | Err(StoreError::Unknown(_))), "{word}: {written:?}");
     }
 }
