@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{Client, now_us, timed, within};
+use crate::call::{Client, Timed, now_us, timed, within};
+use crate::checker::keys::{Answered, Asked, Call};
 use crate::checker::{Promise, keys};
 use crate::cluster::{Cluster, blocking};
 use crate::load::keys::{KeyClient, Slots};
@@ -33,10 +34,7 @@ async fn acknowledged_completions_survive_failovers() {
     assert!(!said_at_start(&mut cluster).contains(SAID), "of a standby that commits wait for");
     let node = by_both_addresses(&cluster);
     let client = Client::at(&node.url);
-    let request = claim("before", owner(1));
-    let claimed = client.keys.clone().claim_key(within(DEADLINE, request)).await.unwrap();
-    let request = complete("before", owner(1), claimed.into_inner().fence, b"kept");
-    client.keys.clone().complete_key(within(DEADLINE, request)).await.unwrap();
+    completed(&client, "before", &granted(&client, "before").await).await;
 
     let load = Load::start(&cluster);
     for round in 0..2 {
@@ -88,21 +86,48 @@ async fn a_failover_to_a_lagging_asynchronous_standby_is_found() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     blocking(|| cluster.standby.as_ref().unwrap().stop_receiving(&cluster.postgres));
     let client = &cluster.clients()[0];
-    let request = claim("lost", owner(1));
-    let claimed = client.keys.clone().claim_key(within(DEADLINE, request)).await.unwrap();
-    let request = complete("lost", owner(1), claimed.into_inner().fence, b"acknowledged");
-    client.keys.clone().complete_key(within(DEADLINE, request)).await.unwrap();
+    let mut lost = vec![granted(client, "lost").await];
+    lost.push(completed(client, "lost", &lost[0]).await);
     tokio::time::sleep(Duration::from_secs(2)).await;
     cluster.fail_over();
     claims_again(client, "after").await;
-    let gone = client.keys.clone().replay_key(within(DEADLINE, replay("lost"))).await;
-    assert_eq!(gone.unwrap_err().code(), tonic::Code::NotFound, "there was nothing to lose");
+    lost.push(gone(client, "lost").await);
     tokio::time::sleep(Duration::from_millis(500)).await;
     let (records, _) = load.stop(&cluster).await;
     let found = judge(&records);
-    println!("after a standby that lagged took over: {found:?}");
+    println!("after a standby that lagged took over, the load's histories: {found:?}");
     cluster.assert_calm();
-    assert!(found.contains_key(&Promise::Linearizable), "{found:?}");
+    let found: Vec<Promise> = keys::judge(&lost).iter().map(|broken| broken.promise).collect();
+    assert!(found.contains(&Promise::Linearizable), "{found:?} of {lost:?}");
+}
+
+async fn granted(client: &Client, key: &str) -> Call {
+    let request = within(DEADLINE, claim(key, owner(1)));
+    let told = timed(DEADLINE, client.keys.clone().claim_key(request)).await;
+    let fence = told.result.as_ref().unwrap().fence;
+    let answered = Answered::Granted { fence, lease_us: 0, resumed: false };
+    recorded(&told, Asked::Claim { owner: owner(1), blocks: false }, answered)
+}
+
+async fn completed(client: &Client, key: &str, claim: &Call) -> Call {
+    let Answered::Granted { fence, .. } = claim.answered else { panic!("{claim:?}") };
+    let request = within(DEADLINE, complete(key, owner(1), fence, b"kept"));
+    let told = timed(DEADLINE, client.keys.clone().complete_key(request)).await;
+    assert!(told.result.is_ok(), "{told:?}");
+    let asked = Asked::Complete { owner: owner(1), fence, body: b"kept".as_slice().into() };
+    recorded(&told, asked, Answered::Accepted { late: false })
+}
+
+async fn gone(client: &Client, key: &str) -> Call {
+    let request = within(DEADLINE, replay(key));
+    let told = timed(DEADLINE, client.keys.clone().replay_key(request)).await;
+    assert_eq!(told.result.as_ref().unwrap_err().code(), tonic::Code::NotFound, "nothing is lost");
+    recorded(&told, Asked::Replay, Answered::NoSuchKey)
+}
+
+fn recorded<R>(told: &Timed<R>, asked: Asked, answered: Answered) -> Call {
+    let (began_us, ended_us) = (told.began_us, told.ended_us);
+    Call { node: 0, began_us, ended_us, asked, answered, batch: None }
 }
 
 /// What a node says when it starts with the store as it is.

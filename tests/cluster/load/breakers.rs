@@ -13,7 +13,7 @@ use semel_proto::v1::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Caller, DEADLINE, refusal};
+use super::{Caller, DEADLINE, insist, refusal};
 use crate::call::{Client, is_unknown, now_us, proto_us, timed, within};
 use crate::checker::breakers::{Permit, Sight};
 use crate::support::ask::TENANT;
@@ -41,7 +41,7 @@ pub(crate) async fn set_policies(client: &Client) {
             expected_version: None,
             actor: "load".to_owned(),
         };
-        client.breakers.clone().set_breaker_policy(request).await.unwrap();
+        insist(async || client.breakers.clone().set_breaker_policy(request.clone()).await).await;
     }
 }
 

@@ -11,7 +11,7 @@ use semel_proto::v1::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Caller, DEADLINE, refusal};
+use super::{Caller, DEADLINE, insist, refusal};
 use crate::call::{Client, Timed, is_unknown, proto_us, timed, within};
 use crate::checker::budgets::{Deposit, Grant, Said, Terms};
 use crate::support::ask::TENANT;
@@ -51,7 +51,7 @@ pub(crate) async fn set_policies(client: &Client) {
             expected_version: None,
             actor: "load".to_owned(),
         };
-        client.retries.clone().set_retry_policy(request).await.unwrap();
+        insist(async || client.retries.clone().set_retry_policy(request.clone()).await).await;
     }
 }
 

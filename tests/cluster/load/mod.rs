@@ -17,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use tonic::Status;
+use tonic::{Response, Status};
 
 use crate::call::{Client, Timed, is_unknown};
 use crate::checker;
@@ -125,6 +125,20 @@ impl Caller {
         let pause = at_most.mul_f64(self.random.random());
         tokio::time::sleep(pause).await;
     }
+}
+
+/// Makes a call that can be repeated until it is answered, as the load can't begin without it.
+pub(crate) async fn insist<R, F>(make: impl Fn() -> F) -> R
+where
+    F: Future<Output = Result<Response<R>, Status>>,
+{
+    for _ in 0..10 {
+        match make().await {
+            Ok(reply) => return reply.into_inner(),
+            Err(status) => assert!(is_unknown(&status), "{status:?}"),
+        }
+    }
+    panic!("there is no answer although all is well");
 }
 
 /// An error as a checker is to see it.
