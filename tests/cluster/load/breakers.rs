@@ -13,7 +13,7 @@ use semel_proto::v1::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Caller, DEADLINE, insist, refusal};
+use super::{Caller, DEADLINE, detached, insist, refusal};
 use crate::call::{Client, is_unknown, now_us, proto_us, timed, within};
 use crate::checker::breakers::{Permit, Sight};
 use crate::support::ask::TENANT;
@@ -111,7 +111,7 @@ impl BreakerClient {
         (began_us, ended_us): (u64, u64),
     ) {
         let permit = reply.permit.as_ref().map(|permit| Permit {
-            id: permit.id.clone(),
+            id: detached(&permit.id),
             asked: asked.clone(),
             answered_us: ended_us,
             until_us: began_us + proto_us(permit.expires_in),

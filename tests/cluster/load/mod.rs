@@ -127,6 +127,11 @@ impl Caller {
     }
 }
 
+/// The same bytes by themselves: those of a reply keep all that was received with them.
+pub(crate) fn detached(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
+
 /// Makes a call that can be repeated until it is answered, as the load can't begin without it.
 pub(crate) async fn insist<R, F>(make: impl Fn() -> F) -> R
 where
