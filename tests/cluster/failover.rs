@@ -22,8 +22,8 @@ use crate::support::settings::seed;
 const CLIENTS: u64 = 12;
 const SLOTS: usize = 6;
 const DEADLINE: Duration = Duration::from_millis(1_500);
-/// How soon all must be well once the standby has taken over.
-const DELAY_MAX_US: u64 = 2_000_000;
+/// How soon all must be well once the standby has taken over, on a machine that runs other tests.
+const DELAY_MAX_US: u64 = 5_000_000;
 /// What a node says at its start of a standby that may lack what was acknowledged.
 const SAID: &str = "ACKNOWLEDGED WRITES CAN BE LOST: synchronous_standby_names is empty";
 
@@ -147,7 +147,7 @@ async fn claims_again(client: &Client, key: &str) {
         let request = claim(&format!("{key}-{began_us}"), owner(1));
         let asked = timed(DEADLINE, client.keys.clone().claim_key(within(DEADLINE, request))).await;
         let Err(status) = asked.result else { return };
-        assert!(now_us() - began_us < 10 * DELAY_MAX_US, "it stays lost: {status:?}");
+        assert!(now_us() - began_us < 4 * DELAY_MAX_US, "it stays lost: {status:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
