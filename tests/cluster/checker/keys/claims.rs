@@ -223,9 +223,10 @@ fn fenced_alive(call: &Call, claims: &Claims) -> bool {
 fn blocked(calls: &[Call], claims: &Claims, broken: &mut Vec<Broken>) {
     for ((fence, _), (next, claim)) in claims.iter().zip(claims.iter().skip(1)) {
         let settled = calls.iter().any(|call| {
-            let ends = match &call.asked {
-                Asked::Release { fence, .. } | Asked::Settle { fence, found: None } => fence,
-                _ => return false,
+            let (Asked::Release { fence: ends, .. } | Asked::Settle { fence: ends, found: None }) =
+                &call.asked
+            else {
+                return false;
             };
             (fence..next).contains(&ends) && call.began_us <= claim.answered_us
         });
