@@ -5,12 +5,14 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::call::Client;
 use crate::gate::{Gate, Mode, Speech};
 use crate::postgres::{Postgres, Stop};
+use crate::standby::{Commits, Standby};
 use crate::support::node::{Home, Node};
 
 pub(crate) const NODES: usize = 3;
@@ -19,6 +21,7 @@ pub(crate) struct Cluster {
     // In the order in which they go: nodes before their store.
     pub(crate) members: Vec<Member>,
     pub(crate) postgres: Postgres,
+    pub(crate) standby: Option<Standby>,
     _folder: TempDir,
 }
 
@@ -54,7 +57,7 @@ impl Cluster {
             member.start();
             members.push(member);
         }
-        Some(Self { members, postgres, _folder: folder })
+        Some(Self { members, postgres, standby: None, _folder: folder })
     }
 
     /// Stops the nodes one by one, and starts them again on ports that stay the same from then on; clients
@@ -80,18 +83,49 @@ impl Cluster {
 
     /// Stops the server and starts it again.
     pub(crate) fn restart_store(&mut self, how: Stop) {
-        blocking(|| {
-            self.postgres.stop(how);
-            self.postgres.start_again();
-        });
+        self.stop_store(how);
+        self.start_store();
     }
 
     pub(crate) fn stop_store(&mut self, how: Stop) {
         blocking(|| self.postgres.stop(how));
     }
 
+    /// Starts the server, and waits until its standby has all of it, too. Before that nobody may fail over:
+    /// after a crash the server shows commits that still waited for their standby.
     pub(crate) fn start_store(&mut self) {
-        blocking(|| self.postgres.start_again());
+        blocking(|| {
+            self.postgres.start_again();
+            if let Some(standby) = &self.standby {
+                standby.catch_up(&self.postgres);
+            }
+        });
+    }
+
+    /// Gives the server a standby.
+    pub(crate) fn add_standby(&mut self, commits: Commits) {
+        self.standby = Some(blocking(|| Standby::of(&self.postgres, commits)));
+    }
+
+    /// The server dies, and its standby takes its place; there is no standby then.
+    pub(crate) fn fail_over(&mut self) {
+        let standby = self.standby.take().expect("a standby");
+        self.postgres = blocking(|| {
+            self.postgres.stop(Stop::Immediate);
+            standby.promote()
+        });
+        let store: SocketAddr = ([127, 0, 0, 1], self.postgres.port()).into();
+        for member in &self.members {
+            member.to_store.lead_to(Some(store));
+        }
+    }
+
+    /// The standby is away for so long, and commits wait for it.
+    pub(crate) async fn without_standby(&mut self, lasts: Duration) {
+        let standby = self.standby.as_mut().expect("a standby");
+        blocking(|| standby.stop());
+        tokio::time::sleep(lasts).await;
+        blocking(|| standby.start_again(&self.postgres));
     }
 
     /// Opens all gates.
@@ -147,7 +181,7 @@ impl Member {
         }
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         match self.process.as_ref() {
             Some(Process::Up(node)) => node.home.log(),
             Some(Process::Down(home)) => home.log(),

@@ -1,5 +1,6 @@
 //! The script of what goes wrong: every fault once in an order that the seed names, then again in another,
-//! until the time is over. Everything is whole again at its end.
+//! until the time is over. Everything is whole again at its end, and between two faults, so that no two
+//! together take more than a cluster promises to survive: a store that dies has a standby that lacks nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::clocks::{FakedClock, faked_clock};
 use crate::cluster::{Cluster, NODES};
 use crate::gate::Mode;
 use crate::postgres::Stop;
+use crate::standby::Commits;
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +40,10 @@ enum Fault {
     /// The store is stopped, in order or as in a crash, and started.
     StoreRestart,
     StoreCrash,
+    /// The store dies for good, and its standby takes its place.
+    FailOver,
+    /// The store's standby is away, and all commits wait for it.
+    StandbyAway,
     /// All nodes are stopped in order and started, one after the other.
     Roll,
     /// A node's clock is ahead, or behind.
@@ -45,7 +51,7 @@ enum Fault {
     ClockBehind,
 }
 
-const ALL: [Fault; 16] = [
+const ALL: [Fault; 18] = [
     Fault::Kill,
     Fault::Pause,
     Fault::StoreCut,
@@ -59,6 +65,8 @@ const ALL: [Fault; 16] = [
     Fault::KillAndStoreMute,
     Fault::StoreRestart,
     Fault::StoreCrash,
+    Fault::FailOver,
+    Fault::StandbyAway,
     Fault::Roll,
     Fault::ClockAhead,
     Fault::ClockBehind,
@@ -151,6 +159,15 @@ impl Strike<'_> {
             }
             Fault::StoreRestart => self.cluster.restart_store(Stop::Fast),
             Fault::StoreCrash => self.cluster.restart_store(Stop::Immediate),
+            Fault::FailOver => {
+                self.cluster.fail_over();
+                self.a_while(500..2_000).await;
+                self.cluster.add_standby(Commits::WaitForStandby);
+            }
+            Fault::StandbyAway => {
+                let away = Duration::from_millis(self.random.random_range(300..2_500));
+                self.cluster.without_standby(away).await;
+            }
             Fault::Roll => {
                 for node in 0..NODES {
                     self.cluster.members[node].terminate();

@@ -9,7 +9,7 @@
 //! - `checker`: what those histories must have kept; it shares no code with a node
 //! - `faults`: the seeded script of what goes wrong
 //! - `soak`: the load under the script, judged
-//! - `one_key`, `wakes`, `clocks`, `losses`, `rolling`, `outage`: one promise of a cluster each
+//! - `one_key`, `wakes`, `watches`, `clocks`, `losses`, `rolling`, `outage`, `failover`: one promise of a cluster each
 
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +23,8 @@
 
 #[path = "../../crates/store-postgres/tests/support/postgres.rs"]
 mod postgres;
+#[path = "../../crates/store-postgres/tests/support/standby.rs"]
+mod standby;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -30,6 +32,7 @@ mod call;
 mod checker;
 mod clocks;
 mod cluster;
+mod failover;
 mod faults;
 mod gate;
 mod load;
@@ -39,3 +42,4 @@ mod outage;
 mod rolling;
 mod soak;
 mod wakes;
+mod watches;

@@ -13,30 +13,39 @@ use semel_proto::v1::ReplayKeyRequest;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{Client, timed, within};
+use crate::call::{Client, now_us, timed, within};
 use crate::checker::keys::Answered;
 use crate::checker::{self, Broken};
-use crate::cluster::{Cluster, kept_folder};
+use crate::cluster::{Cluster, NODES, kept_folder};
 use crate::faults;
+use crate::load::batches::BatchClient;
 use crate::load::breakers::BreakerClient;
 use crate::load::budgets::{BUDGETS, BudgetClient};
 use crate::load::keys::{KeyClient, Slots};
+use crate::load::operators::Operator;
+use crate::load::watchers::Watcher;
 use crate::load::{Caller, Records, breakers, budgets};
+use crate::standby::Commits;
 use crate::support::ask::replay;
 use crate::support::settings::{number, seed};
 
-const KEY_CLIENTS: u64 = 18;
+const KEY_CLIENTS: u64 = 16;
+const BATCH_CLIENTS: u64 = 3;
+const OPERATORS: u64 = 2;
 const BUDGET_CLIENTS: u64 = 6;
 const BREAKER_CLIENTS: u64 = 6;
 const SLOTS: usize = 9;
 /// Clients that ask for all keys at the end.
 const ASKING: usize = 8;
+/// How long it takes at the most, once all is well, until everybody knows everything.
+const CALM: Duration = Duration::from_millis(1_500);
 /// How long the dependencies of the breakers stay as they are.
 const SICK_FOR: Duration = Duration::from_millis(2_500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_whatever_fails() {
     let Some(mut cluster) = Cluster::start("the cluster under faults").await else { return };
+    cluster.add_standby(Commits::WaitForStandby);
     let seed = seed();
     let lasts = Duration::from_secs(number("SEMEL_CLUSTER_SECONDS", 60));
     let records = Arc::<Records>::default();
@@ -50,8 +59,13 @@ async fn promises_hold_whatever_fails() {
     for client in cluster.clients() {
         answers(&client).await;
     }
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(CALM).await;
+    let calm_us = now_us();
+    tokio::time::sleep(CALM).await;
     stop.cancel();
+    for history in records.breakers.lock().unwrap().values_mut() {
+        history.well_us = Some(calm_us);
+    }
     while let Some(ended) = load.join_next().await {
         ended.unwrap();
     }
@@ -66,7 +80,10 @@ async fn promises_hold_whatever_fails() {
     let (calls, unknown) = records.counted();
     println!("{played}");
     println!("{calls} calls, {unknown} with an unknown end");
+    let judging_us = now_us();
     let broken = judge(&records, completed);
+    let judged_ms = (now_us() - judging_us) / 1_000;
+    println!("judged within {judged_ms} ms; this process held {} MiB at the most", peak_mib());
     cluster.assert_calm();
     if !broken.is_empty() {
         let kept = cluster.keep_logs(&format!("cluster-{seed}"));
@@ -89,6 +106,15 @@ fn start(
     };
     for number in 0..KEY_CLIENTS {
         load.spawn(KeyClient::new(caller(number), &slots).work(stop.clone()));
+    }
+    for number in 0..BATCH_CLIENTS {
+        load.spawn(BatchClient::new(caller(300 + number), &slots).work(stop.clone()));
+    }
+    for number in 0..OPERATORS {
+        load.spawn(Operator::new(caller(400 + number), &slots).work(stop.clone()));
+    }
+    for node in 0..NODES {
+        load.spawn(Watcher::new(caller(500), node).work(stop.clone()));
     }
     for number in 0..BUDGET_CLIENTS {
         load.spawn(BudgetClient::new(caller(100 + number)).work(stop.clone()));
@@ -158,15 +184,24 @@ fn judge(records: &Records, completed: usize) -> Vec<Broken> {
         let broken = history.judge(1);
         let newest = history.sights.iter().map(|sight| sight.generation).max();
         println!(
-            "breaker {dependency}: {} permits, {} sights, generation {newest:?}",
+            "breaker {dependency}: {} permits, {} sights, {} watches that told {}, generation {newest:?}",
             history.permits.len(),
             history.sights.len(),
+            history.watches.len(),
+            history.watches.iter().map(|watch| watch.told.len()).sum::<usize>(),
         );
         keep(dependency, &[history], &broken);
         all.extend(broken);
         assert!(!history.permits.is_empty(), "nobody probed {dependency}");
     }
     all
+}
+
+/// The most memory that this process held.
+fn peak_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() / 1_024
 }
 
 /// What was asked and answered, in two words.

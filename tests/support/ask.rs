@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use prost::Message;
 use semel_proto::v1::claim_key_response::Disposition;
+use semel_proto::v1::reconcile_key_request::Resolution;
 use semel_proto::v1::response::Content;
 use semel_proto::v1::{
-    ClaimKeyRequest, ClaimKeyResponse, CompleteKeyRequest, Fingerprint, OnOwnerLost, Outcome,
-    ReleaseKeyRequest, RenewKeyRequest, ReplayKeyRequest, Response,
+    ClaimKeyRequest, ClaimKeyResponse, CompleteKeyRequest, Fingerprint, ForgetKeyRequest,
+    OnOwnerLost, Outcome, ReconcileKeyRequest, ReleaseKeyRequest, RenewKeyRequest,
+    ReplayKeyRequest, Response,
 };
 use sha2::{Digest, Sha256};
-use tonic::Status;
+use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 pub(crate) const TENANT: &str = "acme";
@@ -60,12 +63,48 @@ pub(crate) fn complete(key: &str, owner: Owner, fence: u64, body: &[u8]) -> Comp
         fence,
         owner_id: Bytes::copy_from_slice(&owner),
         outcome: Outcome::Succeeded.into(),
-        response: Some(Response {
-            status: 201,
-            content_type: "text/plain".to_owned(),
-            content: Some(Content::Body(Bytes::copy_from_slice(body))),
-            ..Response::default()
-        }),
+        response: Some(response(body)),
+    }
+}
+
+fn response(body: &[u8]) -> Response {
+    Response {
+        status: 201,
+        content_type: "text/plain".to_owned(),
+        content: Some(Content::Body(Bytes::copy_from_slice(body))),
+        ..Response::default()
+    }
+}
+
+/// The owner says that it does not know whether the work was done.
+pub(crate) fn doubt(key: &str, owner: Owner, fence: u64) -> CompleteKeyRequest {
+    let outcome = Outcome::Indeterminate.into();
+    CompleteKeyRequest { outcome, response: None, ..complete(key, owner, fence, b"") }
+}
+
+/// An operator says that the work was done, with this answer, or that it was not.
+pub(crate) fn settle(key: &str, fence: u64, found: Option<&[u8]>) -> ReconcileKeyRequest {
+    let resolution = if found.is_some() { Resolution::Succeeded } else { Resolution::NotDone };
+    ReconcileKeyRequest {
+        tenant: TENANT.to_owned(),
+        operation: OPERATION.to_owned(),
+        key: key.to_owned(),
+        fence,
+        resolution: resolution.into(),
+        response: found.map(response),
+        actor: "operator".to_owned(),
+        reason: "a test".to_owned(),
+    }
+}
+
+/// An operator erases what a key was answered.
+pub(crate) fn forget(key: &str) -> ForgetKeyRequest {
+    ForgetKeyRequest {
+        tenant: TENANT.to_owned(),
+        operation: OPERATION.to_owned(),
+        key: key.to_owned(),
+        actor: "operator".to_owned(),
+        reason: "a test".to_owned(),
     }
 }
 
@@ -113,6 +152,12 @@ pub(crate) fn body(response: &Response) -> &[u8] {
 pub(crate) fn replayed_body(reply: &ClaimKeyResponse) -> &[u8] {
     assert_eq!(reply.disposition(), Disposition::Replay, "{reply:?}");
     body(reply.completion.as_ref().unwrap().response.as_ref().unwrap())
+}
+
+/// The error of a batch's item as that of a call.
+pub(crate) fn item_status(error: &tonic_types::Status) -> Status {
+    let details = Bytes::from(error.encode_to_vec());
+    Status::with_details(Code::from_i32(error.code), &error.message, details)
 }
 
 /// The stable reason of an error; empty if there is none.

@@ -26,7 +26,8 @@
 //! What the database acknowledges, it must keep: see [`PostgresStore::durability_warnings`]. With
 //! standbys, name them in `synchronous_standby_names`: a failover to one that lacks the last commits
 //! would have keys run twice. And let nobody cancel a commit that waits for a standby
-//! (`pg_cancel_backend`): the database then calls it committed.
+//! (`pg_cancel_backend`): the database then calls it committed. A server that was started again after a
+//! crash shows commits that still waited for their standby: fail over only to one that has caught up since.
 //!
 //! # Bloat
 //!

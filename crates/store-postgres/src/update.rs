@@ -167,8 +167,9 @@ fn wake(shared: &Shared, decision: &Decision, version: i64) {
     let left = (decision.value.is_some()).then_some(version);
     shared.wakes.committed(&shared.hub, key, left);
     shared.hub.wake(key);
-    // Whoever watches an absent record is served by polling: inserts are most of the writes.
-    if decision.write != Write::Insert {
+    // Inserts are most of the writes, and hardly anybody watches what is absent: polling serves them. But
+    // who does so here is hardly alone.
+    if decision.write != Write::Insert || shared.hub.is_watched(key) {
         shared.wakes.announce(key);
     }
 }

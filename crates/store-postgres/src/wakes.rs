@@ -3,8 +3,8 @@
 //! A commit that changed or deleted a record is announced to the other nodes *after* it, by a
 //! statement of its own that carries many: a notification inside of a transaction would have all
 //! commits of the database wait for each other. What is announced is a hash of the key, so a wake-up
-//! may reach a watch that nothing happened to; it is a hint. New records are not announced: they are
-//! most of the writes, and hardly ever is one watched before it exists.
+//! may reach a watch that nothing happened to; it is a hint. New records are announced only if they are
+//! watched here, too: they are most of the writes, and hardly ever is one watched before it exists.
 //!
 //! Beside that, the versions of all watched records are read once in a while, and whoever watches one
 //! that changed is woken: so a wake-up that is lost, with the connection that listens or before it was

@@ -4,11 +4,17 @@ use crate::error::Failure;
 use crate::session::Duty;
 use crate::shared::Shared;
 
+/// Of those that replicate, logical subscribers are not counted, since nobody fails over to one, nor
+/// backups under way. A role without `pg_read_all_stats` sees no states: to it, a backup is a standby while
+/// it lasts, rather than a standby nothing.
 const SETTINGS: &str = "\
 SELECT current_setting('fsync'), current_setting('full_page_writes'),
        (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'),
        current_setting('synchronous_standby_names'),
-       (SELECT count(*) FROM pg_stat_replication)";
+       (SELECT count(*) FROM pg_stat_replication AS sender
+        WHERE state IS DISTINCT FROM 'backup' AND NOT EXISTS (
+            SELECT FROM pg_replication_slots AS slot
+            WHERE slot.active_pid = sender.pid AND slot.slot_type = 'logical'))";
 
 /// Sentences for the operator, none if all is well.
 pub(crate) async fn find(shared: &Shared) -> Result<Vec<String>, Failure> {
@@ -42,8 +48,9 @@ pub(crate) async fn find(shared: &Shared) -> Result<Vec<String>, Failure> {
     }
     if standbys > 0 && text(3)?.trim().is_empty() {
         warnings.push(format!(
-            "{standbys} standbys replicate and synchronous_standby_names is empty: a failover to one \
-             of them can lose commits that were acknowledged, and a key that was used may run again"
+            "synchronous_standby_names is empty while this database replicates ({standbys} standbys): a \
+             failover can lose the last commits that were acknowledged, and a key that was completed \
+             runs again; name the standbys that may take over"
         ));
     }
     Ok(warnings)

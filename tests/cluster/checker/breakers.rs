@@ -2,7 +2,8 @@
 //!
 //! A permit is surely held from its first answer until its lease ends, counted from before it was last asked
 //! for, or until its holder begins to report. A generation is one state for everybody, and who asks one node
-//! again sees no older generation than that node had told before.
+//! again sees no older generation than that node had told before. A watch tells generations in their order, and
+//! one that is open is told each, unless a newer one comes soon.
 
 use std::collections::BTreeMap;
 
@@ -34,11 +35,39 @@ pub(crate) struct Sight {
     pub(crate) ended_us: u64,
 }
 
+/// What a stream of changes told.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    #[allow(dead_code, reason = "for whoever reads a history that is wrong")]
+    pub(crate) node: String,
+    pub(crate) told: Vec<Told>,
+    /// It has not ended.
+    pub(crate) open: bool,
+}
+
+impl Watch {
+    /// A watch that has just begun.
+    pub(crate) fn of(node: &str) -> Self {
+        Self { node: node.to_owned(), told: Vec::new(), open: true }
+    }
+}
+
+/// One change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) generation: u64,
+    pub(crate) condition: BreakerCondition,
+    pub(crate) at_us: u64,
+}
+
 /// Everything that is known of a breaker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pub(crate) permits: Vec<Permit>,
     pub(crate) sights: Vec<Sight>,
+    pub(crate) watches: Vec<Watch>,
+    /// From when on until the end of the load all was well, for long enough to be told of changes.
+    pub(crate) well_us: Option<u64>,
     /// Errors that nothing explains.
     pub(crate) refused: Vec<String>,
 }
@@ -48,6 +77,7 @@ impl History {
     pub(crate) fn judge(&self, probes_max: usize) -> Vec<Broken> {
         let mut broken = self.permits(probes_max);
         broken.extend(self.states());
+        broken.extend(self.watched());
         let refused = self.refused.iter();
         broken.extend(refused.map(|refused| Broken::new(Promise::Expected, refused)));
         broken
@@ -67,16 +97,46 @@ impl History {
         }
         let mut held: Vec<Permit> = held.into_values().collect();
         held.sort_by_key(|permit| permit.answered_us);
-        for (position, permit) in held.iter().enumerate() {
-            let live: Vec<&Permit> = held[..=position]
-                .iter()
-                .filter(|other| {
-                    let end_us = other.reported_us.unwrap_or(u64::MAX).min(other.until_us);
-                    permit.answered_us < end_us
-                })
-                .collect();
+        let mut live: Vec<&Permit> = Vec::new();
+        for permit in &held {
+            live.push(permit);
+            live.retain(|other| {
+                let end_us = other.reported_us.unwrap_or(u64::MAX).min(other.until_us);
+                permit.answered_us < end_us
+            });
             if live.len() > probes_max {
                 broken.push(Broken::new(Promise::OneProbe, format!("at once: {live:?}")));
+            }
+        }
+        broken
+    }
+
+    fn watched(&self) -> Vec<Broken> {
+        let mut broken = Vec::new();
+        let seen = self.sights.iter().map(|sight| (sight.generation, sight.condition));
+        let conditions: BTreeMap<u64, BreakerCondition> = seen.collect();
+        // Seen by somebody when all had been well for some time.
+        let well_us = self.well_us.unwrap_or(0);
+        let known = self.sights.iter().filter(|sight| sight.ended_us <= well_us);
+        let newest = known.map(|sight| sight.generation).max().unwrap_or(0);
+        for watch in &self.watches {
+            for pair in watch.told.windows(2) {
+                if pair[1].generation < pair[0].generation {
+                    let seen = format!("{:?} after {:?}", pair[1], pair[0]);
+                    broken.push(Broken::new(Promise::ToldInOrder, seen));
+                }
+            }
+            for told in &watch.told {
+                let condition = conditions.get(&told.generation);
+                if condition.is_some_and(|condition| *condition != told.condition) {
+                    let seen = format!("{told:?}, and seen as {condition:?}");
+                    broken.push(Broken::new(Promise::OneState, seen));
+                }
+            }
+            let last = watch.told.last().map_or(0, |told| told.generation);
+            if watch.open && last < newest {
+                let seen = format!("{newest} was seen, and the last of {watch:?} is {last}");
+                broken.push(Broken::new(Promise::ChangeTold, seen));
             }
         }
         broken
@@ -160,6 +220,49 @@ mod tests {
         assert_eq!(promises(&History { sights, ..<_>::default() }), []);
         let sights = vec![open, sight(1, BreakerCondition::Closed, (0, 1))];
         assert_eq!(promises(&History { sights, ..<_>::default() }), [Promise::OneState]);
+    }
+
+    fn watch(generations: &[u64], open: bool) -> Watch {
+        let told = |generation: &u64| Told {
+            generation: *generation,
+            condition: BreakerCondition::Open,
+            at_us: 0,
+        };
+        Watch { told: generations.iter().map(told).collect(), open, ..Watch::of("0") }
+    }
+
+    #[test]
+    fn a_watch_that_goes_back_or_tells_another_state_is_seen() {
+        for (generations, expected) in [
+            // Once at first, and again when what is known of it changes.
+            (&[1, 1, 2, 5][..], vec![]),
+            (&[1, 2, 1], vec![Promise::ToldInOrder]),
+        ] {
+            let watches = vec![watch(generations, true)];
+            assert_eq!(promises(&History { watches, ..<_>::default() }), expected);
+        }
+        let sights = vec![sight(1, BreakerCondition::Closed, (0, 1))];
+        let history = History { sights, watches: vec![watch(&[1], true)], ..<_>::default() };
+        assert_eq!(promises(&history), [Promise::OneState]);
+    }
+
+    #[test]
+    fn a_change_that_a_watch_is_not_told_is_seen() {
+        let sights = vec![sight(3, BreakerCondition::Open, (4, 5))];
+        for (generations, open, well_us, expected) in [
+            (&[1, 3][..], true, 5, vec![]),
+            (&[1, 4], true, 5, vec![]),
+            (&[1, 2], true, 5, vec![Promise::ChangeTold]),
+            (&[], true, 5, vec![Promise::ChangeTold]),
+            // It had no time to be told, or ended before.
+            (&[1, 2], true, 4, vec![]),
+            (&[1, 2], false, 5, vec![]),
+        ] {
+            let watches = vec![watch(generations, open)];
+            let well_us = Some(well_us);
+            let history = History { sights: sights.clone(), watches, well_us, ..<_>::default() };
+            assert_eq!(promises(&history), expected, "{generations:?} {open} {well_us:?}");
+        }
     }
 
     #[test]

@@ -111,16 +111,19 @@ impl History {
     /// Holds what nodes say they counted against what they were sent and acknowledged.
     fn counted(&self) -> Vec<Broken> {
         let mut broken = Vec::new();
+        let mut by_node: HashMap<Option<&Bytes>, Vec<&Deposit>> = HashMap::new();
+        for deposit in &self.deposits {
+            by_node.entry(deposit.node.as_ref()).or_default().push(deposit);
+        }
+        let sums = by_node.into_iter().map(|(node, its)| (node, Deposits::new(its)));
+        let by_node: HashMap<Option<&Bytes>, Deposits> = sums.collect();
+        let of = |node: Option<&Bytes>, count: &dyn Fn(&Deposits) -> u64| {
+            by_node.get(&node).map_or(0, count)
+        };
         for said in &self.said {
-            let own = self.deposits.iter().filter(|it| it.node.as_ref() == Some(&said.node));
-            let least: u64 = own
-                .filter(|it| it.counted_us.is_some_and(|by_us| by_us < said.began_us))
-                .map(|it| it.count)
-                .sum();
-            let perhaps = self.deposits.iter().filter(|it| {
-                it.began_us <= said.ended_us && it.node.as_ref().is_none_or(|it| *it == said.node)
-            });
-            let most: u64 = perhaps.map(|it| it.count).sum();
+            let begun = |sums: &Deposits| before(&sums.begun, said.ended_us + 1);
+            let least = of(Some(&said.node), &|sums| before(&sums.over, said.began_us));
+            let most = of(Some(&said.node), &begun) + of(None, &begun);
             if !(least..=most).contains(&said.requests) {
                 let seen = format!("{said:?}; acknowledged {least}, sent {most}");
                 broken.push(Broken::new(Promise::DepositOnce, seen));
@@ -190,9 +193,12 @@ struct Deposits {
 }
 
 impl Deposits {
-    fn new(deposits: &[Deposit]) -> Self {
-        let begun = deposits.iter().map(|it| (it.began_us, it.count)).collect();
-        let over = deposits.iter().filter_map(|it| Some((it.counted_us?, it.count))).collect();
+    fn new<'a>(deposits: impl IntoIterator<Item = &'a Deposit>) -> Self {
+        let (mut begun, mut over) = (Vec::new(), Vec::new());
+        for it in deposits {
+            begun.push((it.began_us, it.count));
+            over.extend(it.counted_us.map(|by_us| (by_us, it.count)));
+        }
         Self { begun: summed(begun), over: summed(over) }
     }
 

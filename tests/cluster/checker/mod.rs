@@ -5,9 +5,9 @@
 //! said to be broken only if no such moments keep it. It shares no code with the rules, and each promise
 //! has a planted history here that breaks it.
 //!
-//! - `keys`: claims, fences, leases and answers
+//! - `keys`: claims, fences, leases, doubts, answers and erasures
 //! - `budgets`: the bound of the retries, tokens and deposits
-//! - `breakers`: permits and generations
+//! - `breakers`: permits, generations, and who is told of them
 
 pub(crate) mod breakers;
 pub(crate) mod budgets;
@@ -28,6 +28,12 @@ pub(crate) enum Promise {
     CompletionKept,
     /// Nobody is told an answer that no owner sent.
     AnswerSent,
+    /// What is erased is not told for more than a moment.
+    Erased,
+    /// A key that blocks is given to nobody until its doubt is settled, and can be settled once it lapsed.
+    Blocked,
+    /// In one call, what comes first is seen by what follows.
+    BatchOrder,
     /// No call is refused for a reason that nothing explains.
     Expected,
     /// Grants stay within ratio and floor.
@@ -40,6 +46,10 @@ pub(crate) enum Promise {
     OneProbe,
     /// A generation of a breaker is one state, and a node never goes back.
     OneState,
+    /// A watch tells the generations of a breaker in their order.
+    ToldInOrder,
+    /// Whoever watches a breaker is told of its changes.
+    ChangeTold,
 }
 
 /// A broken promise, and what shows it.

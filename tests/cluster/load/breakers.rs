@@ -13,7 +13,7 @@ use semel_proto::v1::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Caller, DEADLINE, refusal};
+use super::{Caller, DEADLINE, detached, insist, refusal};
 use crate::call::{Client, is_unknown, now_us, proto_us, timed, within};
 use crate::checker::breakers::{Permit, Sight};
 use crate::support::ask::TENANT;
@@ -41,7 +41,7 @@ pub(crate) async fn set_policies(client: &Client) {
             expected_version: None,
             actor: "load".to_owned(),
         };
-        client.breakers.clone().set_breaker_policy(request).await.unwrap();
+        insist(async || client.breakers.clone().set_breaker_policy(request.clone()).await).await;
     }
 }
 
@@ -111,7 +111,7 @@ impl BreakerClient {
         (began_us, ended_us): (u64, u64),
     ) {
         let permit = reply.permit.as_ref().map(|permit| Permit {
-            id: permit.id.clone(),
+            id: detached(&permit.id),
             asked: asked.clone(),
             answered_us: ended_us,
             until_us: began_us + proto_us(permit.expires_in),

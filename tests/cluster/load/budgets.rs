@@ -11,7 +11,7 @@ use semel_proto::v1::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Caller, DEADLINE, refusal};
+use super::{Caller, DEADLINE, detached, insist, refusal};
 use crate::call::{Client, Timed, is_unknown, proto_us, timed, within};
 use crate::checker::budgets::{Deposit, Grant, Said, Terms};
 use crate::support::ask::TENANT;
@@ -51,7 +51,7 @@ pub(crate) async fn set_policies(client: &Client) {
             expected_version: None,
             actor: "load".to_owned(),
         };
-        client.retries.clone().set_retry_policy(request).await.unwrap();
+        insist(async || client.retries.clone().set_retry_policy(request.clone()).await).await;
     }
 }
 
@@ -176,7 +176,7 @@ impl BudgetClient {
             let grant = Grant {
                 request: request.request_id.clone(),
                 attempt: 1,
-                token: reply.token.clone(),
+                token: detached(&reply.token),
                 first_us: began_us + delay_us,
                 last_us: ended_us + delay_us,
                 refunded: false,
@@ -290,7 +290,7 @@ impl BudgetClient {
             Ok(reply) => {
                 let Some(own) = reply.node else { return };
                 let said = Said {
-                    node: own.node,
+                    node: detached(&own.node),
                     requests: own.requests,
                     began_us: timed.began_us,
                     ended_us: timed.ended_us,
@@ -316,7 +316,7 @@ impl BudgetClient {
     /// Records first attempts before they are reported; tells where.
     fn note_deposit(&self, budget: usize, deposits: &Deposits) -> usize {
         let deposit = Deposit {
-            node: (!deposits.node.is_empty()).then(|| deposits.node.clone()),
+            node: (!deposits.node.is_empty()).then(|| detached(&deposits.node)),
             count: deposits.requests,
             began_us: crate::call::now_us(),
             counted_us: None,
@@ -333,7 +333,7 @@ impl BudgetClient {
         self.caller.records.budget(BUDGETS[budget].0, |history| {
             let deposit = &mut history.deposits[position];
             deposit.counted_us = Some(by_us);
-            deposit.node = Some(node.clone());
+            deposit.node = Some(detached(node));
         });
     }
 

@@ -262,24 +262,6 @@ async fn relaxed(node: &PostgresStore, key: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_that_lose_data_are_told() {
-    let settings = ["fsync=off", "full_page_writes=off", "synchronous_commit=off"];
-    let Some(server) = Postgres::start("dangerous settings", &settings) else { return };
-    let node = node(&server).await;
-    let warnings = node.durability_warnings().await.unwrap();
-    for (setting, warning) in
-        ["fsync", "full_page_writes", "synchronous_commit"].iter().zip(&warnings)
-    {
-        assert!(warning.starts_with(setting), "{warnings:?}");
-    }
-    assert_eq!(warnings.len(), 3, "{warnings:?}");
-    drop(server);
-    let Some(server) = Postgres::start("good settings", &[]) else { return };
-    let node = self::node(&server).await;
-    assert_eq!(node.durability_warnings().await.unwrap(), Vec::<String>::new());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_can_not_be_reached_is_named_without_the_password() {
     let Some(server) = Postgres::start("a wrong password", &[]) else { return };
     let port = server.port();

@@ -13,6 +13,8 @@
 
 #[path = "../support/postgres.rs"]
 mod postgres;
+#[path = "../support/standby.rs"]
+mod standby;
 
 mod conformance;
 mod encryption;
@@ -22,3 +24,4 @@ mod plans;
 mod schema;
 mod steps;
 mod stopped;
+mod warnings;

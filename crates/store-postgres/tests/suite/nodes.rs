@@ -124,6 +124,26 @@ async fn a_change_wakes_the_watchers_of_other_nodes_at_once() {
     assert!(took_us[15] < 100_000, "wake-ups took {took_us:?} µs");
 }
 
+/// Of those that nobody watches where they are made, nobody is told: they are too many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_record_that_is_watched_on_both_nodes_wakes_the_other_at_once() {
+    let Some(server) = Postgres::start("wake-ups of new records", &[]) else { return };
+    let nodes = nodes(&server, 2).await;
+    let mut took_us = Vec::new();
+    for round in 0..20 {
+        let key = format!("new {round}");
+        let _here = nodes[0].watch(key.as_bytes());
+        let mut there = nodes[1].watch(key.as_bytes());
+        let began_us = SystemClock.monotonic_us();
+        one(&nodes[0], &key, Step::Add).await;
+        woken(&mut there, Duration::from_secs(10)).await;
+        took_us.push(SystemClock.monotonic_us() - began_us);
+    }
+    took_us.sort_unstable();
+    println!("wake-ups, each with its new record: {took_us:?} µs");
+    assert!(took_us[15] < 100_000, "wake-ups took {took_us:?} µs");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn polling_finds_what_was_not_heard() {
     let Some(server) = Postgres::start("polling", &[]) else { return };

@@ -54,33 +54,31 @@ impl Postgres {
             skip(&format!("{what}: no PostgreSQL server is installed"));
             return None;
         };
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        if is_root() {
-            fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
-            chown(directory.path(), Some(NOBODY), Some(NOBODY)).expect("a directory for nobody");
-        }
         let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let mut server = Self { directory, programs, settings, port: free_port(), running: None };
+        let mut server = Self::without_data(programs, settings);
         server.init();
         server.start_again();
         Some(server)
     }
 
+    /// Another server of the same programs and settings: it has no data yet, and does not run.
+    pub(crate) fn another(&self) -> Self {
+        Self::without_data(self.programs.clone(), self.settings.clone())
+    }
+
+    fn without_data(programs: PathBuf, settings: Vec<String>) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        if is_root() {
+            fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+            chown(directory.path(), Some(NOBODY), Some(NOBODY)).expect("a directory for nobody");
+        }
+        Self { directory, programs, settings, port: free_port(), running: None }
+    }
+
     fn init(&self) {
-        let output = self
-            .program("initdb")
-            .args([
-                "--username=semel",
-                "--auth=trust",
-                "--encoding=UTF8",
-                "--locale=C",
-                "--no-sync",
-            ])
-            .arg("--pgdata")
-            .arg(self.data())
-            .output()
-            .expect("initdb runs");
-        assert!(output.status.success(), "initdb: {}", String::from_utf8_lossy(&output.stderr));
+        let mut initdb = self.program("initdb");
+        initdb.args(["--username=semel", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
+        finish(initdb.args(["--no-sync", "--pgdata"]).arg(self.data()));
     }
 
     /// Starts the server after it was stopped, on the same port and the same data.
@@ -141,6 +139,18 @@ impl Postgres {
         command
     }
 
+    /// Runs SQL as the superuser, each statement by itself; returns the rows, their columns with `|`
+    /// between them.
+    pub(crate) fn sql(&self, statements: &[&str]) -> String {
+        let mut psql = self.program("psql");
+        psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-U", "semel", "-d", "postgres", "-h"]);
+        psql.arg(self.directory.path()).args(["-p", &self.port.to_string()]);
+        for statement in statements {
+            psql.args(["-c", statement]);
+        }
+        finish(psql.stdout(Stdio::piped()))
+    }
+
     pub(crate) fn data(&self) -> PathBuf {
         self.directory.path().join("data")
     }
@@ -161,13 +171,23 @@ impl Drop for Postgres {
     }
 }
 
+/// Runs a program to its end, which must be a good one; returns what it wrote, if that goes to a pipe.
+pub(crate) fn finish(command: &mut Command) -> String {
+    let output = command.stderr(Stdio::piped()).spawn().and_then(Child::wait_with_output);
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {complaint}");
+    String::from_utf8(output.stdout).expect("text").trim().to_owned()
+}
+
 /// Copies the log to its file, and tells when the server is ready.
 fn follow(lines: impl BufRead + Send + 'static, mut log: File) -> (JoinHandle<()>, Receiver<()>) {
     let (ready, is_ready) = sync_channel(1);
     let thread = std::thread::Builder::new().name("postgres-log".to_owned()).spawn(move || {
         for line in lines.lines().map_while(Result::ok) {
             let _ = writeln!(log, "{line}");
-            if line.contains("ready to accept connections") {
+            // A standby takes "read-only connections".
+            if line.contains("system is ready to accept") {
                 let _ = ready.try_send(());
             }
         }

@@ -2,6 +2,9 @@
 
 use super::*;
 
+mod doubt;
+mod erased;
+
 const LEASE_US: u64 = 1_000;
 
 fn owner(number: u8) -> Owner {
@@ -9,21 +12,21 @@ fn owner(number: u8) -> Owner {
 }
 
 fn call(asked: Asked, (began_us, ended_us): (u64, u64), answered: Answered) -> Call {
-    Call { node: 0, began_us, ended_us, asked, answered }
+    Call { node: 0, began_us, ended_us, asked, answered, batch: None }
 }
 
 fn granted(by: u8, fence: u64, span: (u64, u64)) -> Call {
     let answered = Answered::Granted { fence, lease_us: LEASE_US, resumed: false };
-    call(Asked::Claim { owner: owner(by) }, span, answered)
+    call(Asked::Claim { owner: owner(by), blocks: false }, span, answered)
 }
 
 fn resumed(by: u8, fence: u64, span: (u64, u64)) -> Call {
     let answered = Answered::Granted { fence, lease_us: LEASE_US, resumed: true };
-    call(Asked::Claim { owner: owner(by) }, span, answered)
+    call(Asked::Claim { owner: owner(by), blocks: false }, span, answered)
 }
 
 fn claim(by: u8, span: (u64, u64), answered: Answered) -> Call {
-    call(Asked::Claim { owner: owner(by) }, span, answered)
+    call(Asked::Claim { owner: owner(by), blocks: false }, span, answered)
 }
 
 fn renew(by: u8, fence: u64, span: (u64, u64), answered: Answered) -> Call {
@@ -210,6 +213,66 @@ fn a_renewal_of_a_claim_that_was_lost_is_seen() {
         Promise::Linearizable,
         &[granted(1, 10, (0, 1)), release(1, 10, (2, 3), DONE), complete(1, 10, "a", (4, 5), DONE)],
     );
+}
+
+#[test]
+fn an_owner_that_is_fenced_off_and_then_not_is_seen_whatever_was_lost() {
+    let lost = claim(2, (0, 1), Answered::Unknown);
+    let holds = [granted(1, 10, (2_000, 2_001)), renew(1, 10, (4_010, 4_011), DONE)];
+    let fenced = |at_us: u64, call: fn(u8, u64, (u64, u64), Answered) -> Call| {
+        call(1, 10, (at_us, at_us + 1), Answered::Fenced)
+    };
+    let with = |call: Call| holds.iter().cloned().chain([lost.clone(), call]).collect::<Vec<_>>();
+    // Its lease is over, and the claim that was lost may have come.
+    assert_right(&with(fenced(6_020, renew)));
+    assert_breaks(Promise::Linearizable, &with(fenced(4_000, renew)));
+    assert_breaks(Promise::Linearizable, &with(fenced(4_000, release)));
+    // Nor can its owner be told that somebody else holds it.
+    assert_breaks(Promise::Linearizable, &with(claim(1, (4_000, 4_001), Answered::Held)));
+    // Whoever completes it was never fenced off.
+    let fenced = complete(1, 10, "a", (6_020, 6_021), Answered::Fenced);
+    let mut calls = with(complete(1, 10, "a", (6_030, 6_031), DONE));
+    assert_right(&calls);
+    calls.push(fenced);
+    assert_breaks(Promise::Linearizable, &calls);
+}
+
+#[test]
+fn a_key_that_is_held_after_it_is_completed_is_seen_whatever_was_lost() {
+    assert_breaks(
+        Promise::Linearizable,
+        &[
+            claim(2, (0, 1), Answered::Unknown),
+            granted(1, 10, (0, 1)),
+            replay((2, 3), told(10, "a")),
+            complete(1, 10, "a", (0, 4), Answered::Unknown),
+            replay((5, 6), Answered::Held),
+        ],
+    );
+}
+
+#[test]
+fn a_batch_out_of_its_order_is_seen() {
+    let twice = |first: Call, second: Call| {
+        [first, second].map(|item| Call { batch: Some(1), ..item }).to_vec()
+    };
+    let claims = |second: Call| twice(granted(1, 10, (0, 1)), second);
+    assert_right(&claims(claim(2, (0, 1), Answered::Held)));
+    assert_right(&claims(resumed(1, 10, (0, 1))));
+    assert_breaks(Promise::BatchOrder, &claims(granted(1, 10, (0, 1))));
+    assert_breaks(Promise::BatchOrder, &claims(granted(2, 11, (0, 1))));
+    let mut turned = claims(claim(2, (0, 1), Answered::Held));
+    turned.swap(0, 1);
+    turned[0].answered = Answered::GivenBack;
+    assert_breaks(Promise::Linearizable, &turned);
+    let completes = |second: Call| {
+        let first = complete(1, 10, "a", (2, 3), DONE);
+        [vec![granted(1, 10, (0, 1))], twice(first, second)].concat()
+    };
+    assert_right(&completes(complete(1, 10, "a", (2, 3), DONE)));
+    assert_right(&completes(complete(1, 10, "b", (2, 3), Answered::Conflict)));
+    assert_breaks(Promise::BatchOrder, &completes(complete(1, 10, "a", (2, 3), Answered::Fenced)));
+    assert_breaks(Promise::BatchOrder, &completes(complete(1, 10, "b", (2, 3), Answered::Fenced)));
 }
 
 #[test]
