@@ -73,7 +73,7 @@ async fn judge(node: &PostgresStore, acknowledged: &[u64]) {
     let mut entries = BTreeSet::new();
     loop {
         let page = node.scan(scan.clone()).await.expect("a scan without faults");
-        entries.extend(page.rows.iter().map(|row| crate::steps::number(Some(&row.value))));
+        entries.extend(page.rows.iter().map(|row| number(Some(&row.value))));
         let Some(last) = page.rows.last().filter(|_| page.more) else { break };
         scan.start = [&last.key[..], &[0]].concat().into();
     }
@@ -310,7 +310,7 @@ async fn a_database_that_says_nothing_is_given_up() {
     settle(&node, "key", Step::Add).await;
     signal(Signal::CONT);
     let count = one(&node, "key", Step::Read).await;
-    assert_eq!(crate::steps::number(count.as_deref()), 2);
+    assert_eq!(number(count.as_deref()), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
