@@ -53,12 +53,12 @@ pub(super) fn run(args: &BenchArgs, output: &mut Output) -> Result<Exit, Failure
 }
 
 async fn with_node(args: &BenchArgs, output: &mut Output) -> Result<LeaseReport, Failure> {
-    let mut node = match args.target {
+    let mut node = match args.targets.first() {
         Some(_) => None,
         None => Some(ServerProcess::node().await?),
     };
     let own = node.as_ref().map(ServerProcess::url);
-    let target = args.target.as_deref().or(own).unwrap_or_default().to_owned();
+    let target = args.targets.first().map(String::as_str).or(own).unwrap_or_default().to_owned();
     let outcome = async {
         let mut signals = StopSignals::listen()?;
         tokio::select! {

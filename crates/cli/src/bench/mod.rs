@@ -56,6 +56,7 @@ Examples:
   semel bench claim --keys 5000000          with so many keys in the store beforehand
   semel bench acquire --budgets 1000 --root
   semel bench replay --target http://127.0.0.1:7450
+  semel bench claim --concurrency 256 --target http://127.0.0.1:7450 --target http://127.0.0.1:7460
 
 Client and server share the machine. Compare only figures of one run: ratio_to_noop is what lasts.";
 
@@ -99,9 +100,10 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     root: bool,
 
-    /// A node that runs already [default: one of its own, with an empty store].
-    #[arg(long, value_name = "URL")]
-    target: Option<String>,
+    /// A node that runs already; several times: nodes of one cluster, over which the connections are spread
+    /// [default: one of its own, with an empty store].
+    #[arg(long = "target", value_name = "URL")]
+    targets: Vec<String>,
 }
 
 /// What can be measured.
@@ -177,30 +179,31 @@ impl BenchArgs {
     }
 
     async fn measure(&self, servers: &Servers, output: &mut Output) -> Result<Report, Failure> {
-        let target = &servers.target;
+        let targets = servers.targets.as_slice();
         let scene = Scene::new(self.keys_beforehand())?;
-        if self.keys_beforehand() > 0 {
-            preload::run(target, &scene, output).await?;
+        if let (Some(first), 1..) = (targets.first(), self.keys_beforehand()) {
+            preload::run(first, &scene, output).await?;
         }
-        let reference = Crew::new(self.seats(servers.reference.url(), Noop::new).await?);
+        let url = servers.reference.url().to_owned();
+        let reference = Crew::new(self.seats(&[url], Noop::new).await?);
         let mut bench = Bench { args: self, reference, output };
         match self.name {
-            Name::Noop => bench.run(self.seats(target, Noop::new).await?).await,
-            Name::Claim => bench.run(self.callers(target, &scene, Claim::new).await?).await,
+            Name::Noop => bench.run(self.seats(targets, Noop::new).await?).await,
+            Name::Claim => bench.run(self.callers(targets, &scene, Claim::new).await?).await,
             Name::ClaimComplete => {
-                bench.run(self.callers(target, &scene, ClaimComplete::new).await?).await
+                bench.run(self.callers(targets, &scene, ClaimComplete::new).await?).await
             }
-            Name::Replay => bench.run(self.callers(target, &scene, Replay::new).await?).await,
-            Name::Acquire => bench.acquire(self.spread(target, &scene, Acquire::new).await?).await,
+            Name::Replay => bench.run(self.callers(targets, &scene, Replay::new).await?).await,
+            Name::Acquire => bench.acquire(self.spread(targets, &scene, Acquire::new).await?).await,
             Name::BreakerState => {
-                bench.run(self.spread(target, &scene, BreakerState::new).await?).await
+                bench.run(self.spread(targets, &scene, BreakerState::new).await?).await
             }
-            Name::Report => bench.run(self.spread(target, &scene, ReportBoth::new).await?).await,
+            Name::Report => bench.run(self.spread(targets, &scene, ReportBoth::new).await?).await,
             Name::Lease => Err(Failure::broken("a lease is measured without a reference")),
             Name::HotKey => {
                 // The warm-up has a key of its own, so that the measured one is new when it begins.
-                let warm = self.callers(target, &Scene::new(0)?, HotKey::new).await?;
-                bench.hot_key(warm, self.callers(target, &scene, HotKey::new).await?).await
+                let warm = self.callers(targets, &Scene::new(0)?, HotKey::new).await?;
+                bench.hot_key(warm, self.callers(targets, &scene, HotKey::new).await?).await
             }
         }
     }
@@ -216,31 +219,31 @@ impl BenchArgs {
 
     async fn callers<C>(
         &self,
-        target: &str,
+        targets: &[String],
         scene: &Scene,
         new: impl Fn(Channel, &Scene, u16) -> C,
     ) -> Result<Vec<C>, Failure> {
-        self.seats(target, |channel, seat| new(channel, scene, seat)).await
+        self.seats(targets, |channel, seat| new(channel, scene, seat)).await
     }
 
     async fn spread<C>(
         &self,
-        target: &str,
+        targets: &[String],
         scene: &Scene,
         new: impl Fn(Channel, Spread) -> C,
     ) -> Result<Vec<C>, Failure> {
         let spread = |seat| Spread::new(scene, seat, self.budgets, self.root);
-        self.seats(target, |channel, seat| new(channel, spread(seat))).await
+        self.seats(targets, |channel, seat| new(channel, spread(seat))).await
     }
 
-    /// One caller for each call in flight, spread evenly over the connections.
+    /// One caller for each call in flight, spread evenly over the connections, and those over the nodes.
     async fn seats<C>(
         &self,
-        target: &str,
+        targets: &[String],
         new: impl Fn(Channel, u16) -> C,
     ) -> Result<Vec<C>, Failure> {
         let mut channels = Vec::new();
-        for _ in 0..self.connections {
+        for target in targets.iter().cycle().take(self.connections.into()) {
             channels.push(connect(target).await?);
         }
         let seats = (0..self.concurrency).zip(channels.into_iter().cycle());
@@ -252,22 +255,22 @@ impl BenchArgs {
 struct Servers {
     reference: ServerProcess,
     node: Option<ServerProcess>,
-    target: String,
+    targets: Vec<String>,
 }
 
 impl Servers {
     async fn start(args: &BenchArgs) -> Result<Self, Failure> {
         let reference = ServerProcess::noop().await?;
-        let (node, target) = match (args.name, &args.target) {
-            (Name::Noop, _) => (None, reference.url().to_owned()),
-            (_, Some(target)) => (None, target.clone()),
-            (_, None) => {
+        let (node, targets) = match (args.name, args.targets.as_slice()) {
+            (Name::Noop, _) => (None, vec![reference.url().to_owned()]),
+            (_, []) => {
                 let node = ServerProcess::node().await?;
                 let target = node.url().to_owned();
-                (Some(node), target)
+                (Some(node), vec![target])
             }
+            (_, targets) => (None, targets.to_vec()),
         };
-        Ok(Self { reference, node, target })
+        Ok(Self { reference, node, targets })
     }
 
     async fn stop(&mut self) {
