@@ -23,10 +23,13 @@ fn results(row: &Value) -> Vec<&str> {
 
 #[test]
 fn everybody_at_one_key_gets_the_one_answer() {
-    let arguments = ["bench", "hot-key", "--connections", "64", "--seconds", "2", "--json"];
-    let measured = run(&arguments).ended_with(0).json();
-    assert_eq!(measured["claimed"], 1, "{measured}");
-    assert_eq!(measured["distinct_responses"], 1, "{measured}");
-    assert_eq!(measured["errors"], 0, "{measured}");
-    assert!(measured["replayed"].as_u64() > Some(64), "{measured}");
+    for client in ["stock", "lean"] {
+        let load = ["--client", client, "--connections", "64", "--seconds", "2", "--json"];
+        let measured = run(&[&["bench", "hot-key"], &load[..]].concat()).ended_with(0).json();
+        assert_eq!(measured["client"], client, "{measured}");
+        assert_eq!(measured["claimed"], 1, "{measured}");
+        assert_eq!(measured["distinct_responses"], 1, "{measured}");
+        assert_eq!(measured["errors"], 0, "{measured}");
+        assert!(measured["replayed"].as_u64() > Some(64), "{measured}");
+    }
 }

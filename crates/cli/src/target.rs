@@ -7,7 +7,10 @@ use semel_proto::v1::admin_client::AdminClient;
 use semel_proto::v1::breakers_client::BreakersClient;
 use semel_proto::v1::keys_client::KeysClient;
 use semel_proto::v1::retries_client::RetriesClient;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tonic::Request;
+use tonic::codegen::http::uri::Authority;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::failure::{Failure, deepest};
@@ -90,6 +93,19 @@ impl NodeArgs {
 /// Connects to the node at `target`, within 5 s.
 pub(crate) async fn connect(target: &str) -> Result<Channel, Failure> {
     connect_to(endpoint(target)?, target).await
+}
+
+/// A bare connection to the node at `target`, within 5 s, and the node's name in requests.
+pub(crate) async fn dial(target: &str) -> Result<(TcpStream, Authority), Failure> {
+    let endpoint = endpoint(target)?;
+    let authority = endpoint.uri().authority().cloned();
+    let authority = authority.ok_or_else(|| Failure::unreachable(target, "it names no host"))?;
+    let address = format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80));
+    let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+    let stream = stream.map_err(|elapsed| Failure::unreachable(target, &elapsed.to_string()))?;
+    let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
+    let stream = stream.map_err(|error| Failure::unreachable(target, &error.to_string()))?;
+    Ok((stream, authority))
 }
 
 async fn connect_to(endpoint: Endpoint, target: &str) -> Result<Channel, Failure> {

@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::client::{Connection, Connections, Stub};
 use crate::failure::Failure;
 use crate::stopwatch::Stopwatch;
 
@@ -22,21 +23,33 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// One caller: sends its next request, and judges the answer.
 pub(crate) trait Caller: Send + 'static {
     /// One request. The error says what was wrong with the answer.
-    fn call(&mut self) -> impl Future<Output = Result<(), String>> + Send;
+    fn call(&mut self, stub: &mut Stub) -> impl Future<Output = Result<(), String>> + Send;
 }
 
 /// Callers that work at the same time, each with one call in flight.
-pub(crate) struct Crew<C>(Vec<C>);
+pub(crate) struct Crew<C> {
+    seats: Vec<Seat<C>>,
+    /// Whatever drives them must last as long.
+    _connections: Connections,
+}
+
+/// A caller, and the connection that it calls over.
+struct Seat<C> {
+    caller: C,
+    connection: Connection,
+}
 
 impl<C: Caller> Crew<C> {
-    /// A crew of these callers.
-    pub(crate) const fn new(callers: Vec<C>) -> Self {
-        Self(callers)
+    /// A crew of these callers, spread evenly over the connections.
+    pub(crate) fn new(connections: Connections, callers: impl Iterator<Item = C>) -> Self {
+        let seats = callers.zip(connections.in_turn());
+        let seats = seats.map(|(caller, connection)| Seat { caller, connection }).collect();
+        Self { seats, _connections: connections }
     }
 
     /// Its callers.
-    pub(crate) fn callers(&self) -> &[C] {
-        &self.0
+    pub(crate) fn callers(&self) -> impl Iterator<Item = &C> {
+        self.seats.iter().map(|seat| &seat.caller)
     }
 
     /// Lets everybody work for `length`, and adds what came of it to `measured`. Calls that were
@@ -48,9 +61,10 @@ impl<C: Caller> Crew<C> {
     ) -> Result<(), Failure> {
         let mut tasks = JoinSet::new();
         let watch = Stopwatch::start();
-        for caller in self.0.drain(..) {
-            let stint = Stint { counts: Counts::new()?, caller };
-            tasks.spawn(stint.work(watch, length));
+        for seat in self.seats.drain(..) {
+            let runtime = seat.connection.runtime.clone();
+            let stint = Stint { counts: Counts::new()?, seat };
+            tasks.spawn_on(stint.work(watch, length), &runtime);
         }
         let stints = timeout(length + PATIENCE, tasks.join_all())
             .await
@@ -59,7 +73,7 @@ impl<C: Caller> Crew<C> {
         let before = measured.counts.requests;
         for stint in stints {
             measured.counts.add(stint.counts)?;
-            self.0.push(stint.caller);
+            self.seats.push(stint.seat);
         }
         measured.close_turn(before, elapsed);
         Ok(())
@@ -68,7 +82,7 @@ impl<C: Caller> Crew<C> {
 
 /// One caller's work in one turn.
 struct Stint<C> {
-    caller: C,
+    seat: Seat<C>,
     counts: Counts,
 }
 
@@ -76,7 +90,7 @@ impl<C: Caller> Stint<C> {
     async fn work(mut self, watch: Stopwatch, length: Duration) -> Self {
         let mut begun = watch.elapsed();
         while begun < length {
-            let result = self.caller.call().await;
+            let result = self.seat.caller.call(&mut self.seat.connection.stub).await;
             let ended = watch.elapsed();
             self.counts.requests += 1;
             match result {
@@ -180,12 +194,14 @@ impl Measured {
 
 #[cfg(test)]
 mod tests {
+    use tokio::runtime::Handle;
+
     use super::*;
 
     struct Odd(u64);
 
     impl Caller for Odd {
-        async fn call(&mut self) -> Result<(), String> {
+        async fn call(&mut self, _: &mut Stub) -> Result<(), String> {
             self.0 += 1;
             tokio::task::yield_now().await;
             if self.0 == 3 { Err("the third".into()) } else { Ok(()) }
@@ -194,12 +210,13 @@ mod tests {
 
     #[tokio::test]
     async fn every_call_is_counted_once_and_errors_apart() {
-        let mut crew = Crew::new(vec![Odd(0), Odd(0)]);
+        let connections = Connections::never(Handle::current());
+        let mut crew = Crew::new(connections, [Odd(0), Odd(0)].into_iter());
         let mut measured = Measured::new().unwrap();
         for _ in 0..2 {
             crew.work(Duration::from_millis(50), &mut measured).await.unwrap();
         }
-        let called: u64 = crew.callers().iter().map(|odd| odd.0).sum();
+        let called: u64 = crew.callers().map(|odd| odd.0).sum();
         assert_eq!(measured.requests(), called);
         assert_eq!(measured.errors(), 2);
         assert_eq!(measured.first_error(), Some("the third"));

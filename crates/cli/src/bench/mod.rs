@@ -1,12 +1,13 @@
 //! `semel bench`: what a node can do, beside what the same machine can do at all.
 //!
 //! The reference is a stock tonic service that does nothing, in a process of its own just like the
-//! node. Both are loaded by the same client, in turns within one run, since a machine's speed drifts.
+//! node. Both are loaded by the same kind of client, in turns within one run, since a machine's speed drifts.
 //!
 //! # Layout
 //!
 //! - `callers`: what one caller sends and expects, a file for each kind of load
 //! - `lease`: what a token costs that is spent in the client's memory, where nothing is sent
+//! - `client`: connections of either kind, and how a call is sent over them
 //! - `crew`: many callers at work for a while, and what came of it
 //! - `noop`: the reference
 //! - `server`: servers as child processes
@@ -14,6 +15,7 @@
 //! - `report`: the figures, for people and for scripts
 
 mod callers;
+mod client;
 mod crew;
 mod lease;
 mod noop;
@@ -24,7 +26,6 @@ mod server;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
-use tonic::transport::Channel;
 
 pub(crate) use self::noop::NoopServerArgs;
 
@@ -32,6 +33,7 @@ use self::callers::{
     Acquire, BreakerState, Claim, ClaimComplete, GrantSum, HotKey, HotKeySum, Replay, ReportBoth,
     Scene, Spread,
 };
+use self::client::{Client, Connections};
 use self::crew::{Caller, Crew, Measured};
 use self::noop::Noop;
 use self::report::Report;
@@ -41,7 +43,6 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::stop::{StopSignals, multi_thread_runtime};
 use crate::stopwatch::Stopwatch;
-use crate::target::connect;
 
 /// In how many turns each side is measured. Odd, so that the median is one of them.
 const TURNS: u32 = 5;
@@ -53,12 +54,14 @@ const EXAMPLES: &str = "\
 Examples:
   semel bench claim
   semel bench hot-key --connections 64 --seconds 10 --json
+  semel bench claim --client lean --concurrency 256
   semel bench claim --keys 5000000          with so many keys in the store beforehand
   semel bench acquire --budgets 1000 --root
   semel bench replay --target http://127.0.0.1:7450
   semel bench claim --concurrency 256 --target http://127.0.0.1:7450 --target http://127.0.0.1:7460
 
-Client and server share the machine. Compare only figures of one run: ratio_to_noop is what lasts.";
+Client and server share the machine. Compare only figures of one run, or at least of one kind of client:
+ratio_to_noop is what lasts.";
 
 /// The arguments of `semel bench`.
 #[derive(Args, Debug)]
@@ -66,6 +69,10 @@ Client and server share the machine. Compare only figures of one run: ratio_to_n
 pub(crate) struct BenchArgs {
     /// What to measure.
     name: Name,
+
+    /// What loads both sides.
+    #[arg(long, value_enum, default_value = "stock")]
+    client: Client,
 
     /// Connections to the server.
     #[arg(long, value_name = "N", default_value_t = 8)]
@@ -185,25 +192,36 @@ impl BenchArgs {
             preload::run(first, &scene, output).await?;
         }
         let url = servers.reference.url().to_owned();
-        let reference = Crew::new(self.seats(&[url], Noop::new).await?);
+        let reference = self.crew(&[url], |_| Noop).await?;
+        let spread = |seat| Spread::new(&scene, seat, self.budgets, self.root);
         let mut bench = Bench { args: self, reference, output };
         match self.name {
-            Name::Noop => bench.run(self.seats(targets, Noop::new).await?).await,
-            Name::Claim => bench.run(self.callers(targets, &scene, Claim::new).await?).await,
+            Name::Noop => bench.run(self.crew(targets, |_| Noop).await?).await,
+            Name::Claim => {
+                bench.run(self.crew(targets, |seat| Claim::new(&scene, seat)).await?).await
+            }
             Name::ClaimComplete => {
-                bench.run(self.callers(targets, &scene, ClaimComplete::new).await?).await
+                bench.run(self.crew(targets, |seat| ClaimComplete::new(&scene, seat)).await?).await
             }
-            Name::Replay => bench.run(self.callers(targets, &scene, Replay::new).await?).await,
-            Name::Acquire => bench.acquire(self.spread(targets, &scene, Acquire::new).await?).await,
+            Name::Replay => {
+                bench.run(self.crew(targets, |seat| Replay::new(&scene, seat)).await?).await
+            }
+            Name::Acquire => {
+                bench.acquire(self.crew(targets, |seat| Acquire::new(spread(seat))).await?).await
+            }
             Name::BreakerState => {
-                bench.run(self.spread(targets, &scene, BreakerState::new).await?).await
+                bench.run(self.crew(targets, |seat| BreakerState(spread(seat))).await?).await
             }
-            Name::Report => bench.run(self.spread(targets, &scene, ReportBoth::new).await?).await,
+            Name::Report => {
+                bench.run(self.crew(targets, |seat| ReportBoth::new(spread(seat))).await?).await
+            }
             Name::Lease => Err(Failure::broken("a lease is measured without a reference")),
             Name::HotKey => {
                 // The warm-up has a key of its own, so that the measured one is new when it begins.
-                let warm = self.callers(targets, &Scene::new(0)?, HotKey::new).await?;
-                bench.hot_key(warm, self.callers(targets, &scene, HotKey::new).await?).await
+                let other = Scene::new(0)?;
+                let warm = self.crew(targets, |seat| HotKey::new(&other, seat)).await?;
+                let measured = self.crew(targets, |seat| HotKey::new(&scene, seat)).await?;
+                bench.hot_key(warm, measured).await
             }
         }
     }
@@ -217,37 +235,14 @@ impl BenchArgs {
         }
     }
 
-    async fn callers<C>(
+    /// One caller for each call in flight.
+    async fn crew<C: Caller>(
         &self,
         targets: &[String],
-        scene: &Scene,
-        new: impl Fn(Channel, &Scene, u16) -> C,
-    ) -> Result<Vec<C>, Failure> {
-        self.seats(targets, |channel, seat| new(channel, scene, seat)).await
-    }
-
-    async fn spread<C>(
-        &self,
-        targets: &[String],
-        scene: &Scene,
-        new: impl Fn(Channel, Spread) -> C,
-    ) -> Result<Vec<C>, Failure> {
-        let spread = |seat| Spread::new(scene, seat, self.budgets, self.root);
-        self.seats(targets, |channel, seat| new(channel, spread(seat))).await
-    }
-
-    /// One caller for each call in flight, spread evenly over the connections, and those over the nodes.
-    async fn seats<C>(
-        &self,
-        targets: &[String],
-        new: impl Fn(Channel, u16) -> C,
-    ) -> Result<Vec<C>, Failure> {
-        let mut channels = Vec::new();
-        for target in targets.iter().cycle().take(self.connections.into()) {
-            channels.push(connect(target).await?);
-        }
-        let seats = (0..self.concurrency).zip(channels.into_iter().cycle());
-        Ok(seats.map(|(seat, channel)| new(channel, seat)).collect())
+        caller: impl Fn(u16) -> C,
+    ) -> Result<Crew<C>, Failure> {
+        let connections = Connections::open(self.client, targets, self.connections).await?;
+        Ok(Crew::new(connections, (0..self.concurrency).map(caller)))
     }
 }
 
@@ -289,26 +284,23 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    async fn run<C: Caller>(&mut self, callers: Vec<C>) -> Result<Report, Failure> {
-        let mut subject = Crew::new(callers);
+    async fn run<C: Caller>(&mut self, mut subject: Crew<C>) -> Result<Report, Failure> {
         self.warm_up(&mut subject).await?;
         self.take_turns(&mut subject).await
     }
 
     async fn hot_key(
         &mut self,
-        warm: Vec<HotKey>,
-        measured: Vec<HotKey>,
+        mut warm: Crew<HotKey>,
+        mut subject: Crew<HotKey>,
     ) -> Result<Report, Failure> {
-        self.warm_up(&mut Crew::new(warm)).await?;
-        let mut subject = Crew::new(measured);
+        self.warm_up(&mut warm).await?;
         let report = self.take_turns(&mut subject).await?;
         Ok(report.with_hot_key(HotKeySum::of(subject.callers())))
     }
 
-    async fn acquire(&mut self, callers: Vec<Acquire>) -> Result<Report, Failure> {
+    async fn acquire(&mut self, mut subject: Crew<Acquire>) -> Result<Report, Failure> {
         let watch = Stopwatch::start();
-        let mut subject = Crew::new(callers);
         self.warm_up(&mut subject).await?;
         let report = self.take_turns(&mut subject).await?;
         let sum = GrantSum::of(subject.callers());

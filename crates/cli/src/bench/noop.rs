@@ -10,14 +10,14 @@ use std::net::Ipv4Addr;
 use clap::Args;
 use tokio::net::TcpListener;
 use tonic::body::Body;
-use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::{BoxFuture, Context, Poll, Service, http};
 use tonic::server::{NamedService, UnaryService};
+use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
-use tonic::transport::{Channel, Server};
 use tonic::{Code, Request, Response, Status};
 use tonic_prost::ProstCodec;
 
+use super::client::Stub;
 use super::crew::Caller;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -92,23 +92,10 @@ impl UnaryService<()> for NoopCall {
 }
 
 /// A caller of the reference.
-pub(crate) struct Noop {
-    grpc: tonic::client::Grpc<Channel>,
-    path: PathAndQuery,
-}
-
-impl Noop {
-    /// A caller over this connection.
-    pub(crate) fn new(channel: Channel, _seat: u16) -> Self {
-        Self { grpc: tonic::client::Grpc::new(channel), path: PathAndQuery::from_static(PATH) }
-    }
-}
+pub(crate) struct Noop;
 
 impl Caller for Noop {
-    async fn call(&mut self) -> Result<(), String> {
-        self.grpc.ready().await.map_err(|error| error.to_string())?;
-        let codec = ProstCodec::<(), ()>::default();
-        let reply = self.grpc.unary(Request::new(()), self.path.clone(), codec).await;
-        reply.map(|_| ()).map_err(|status| status.to_string())
+    async fn call(&mut self, stub: &mut Stub) -> Result<(), String> {
+        stub.unary(PATH, ()).await
     }
 }

@@ -15,6 +15,7 @@ use crate::output::{BAD, GOOD, Page, Reply};
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     name: &'static str,
+    client: &'static str,
     connections: u16,
     concurrency: u16,
     requests: u64,
@@ -59,6 +60,7 @@ impl Report {
         let per_second = measured.per_second();
         Self {
             name: args.name.text(),
+            client: args.client.text(),
             connections: args.connections,
             concurrency: args.concurrency,
             requests: measured.requests(),
@@ -127,6 +129,7 @@ impl Reply for Report {
         let rate = grouped(self.per_second);
         let meaning = format!("{rate} per second, {:.2} of the no-op", self.ratio_to_noop);
         page.title(style, self.name, &meaning)?;
+        page.field("client", self.client)?;
         let requests = grouped(self.requests as f64);
         page.field("requests", format!("{requests} in {:.1} s", self.seconds))?;
         page.field("errors", self.errors)?;

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use semel_proto::v1::retries_client::RetriesClient;
 use semel_proto::v1::{
     AcquireRetryTokenRequest, AcquireRetryTokenResponse, Failure, FailureKind, RetryVerdict,
     RootRequest,
 };
 use serde::Serialize;
-use tonic::transport::Channel;
 
 use super::spread::Spread;
-use super::{TENANT, refused};
+use super::{ACQUIRE_RETRY_TOKEN, TENANT};
+use crate::bench::client::Stub;
 use crate::bench::crew::Caller;
 use crate::values::to_wire;
 
@@ -26,15 +25,14 @@ const REMAINING: Duration = Duration::from_secs(60);
 
 /// Asks for a retry token each time.
 pub(crate) struct Acquire {
-    retries: RetriesClient<Channel>,
     spread: Spread,
     sum: GrantSum,
 }
 
 impl Acquire {
-    /// A caller over this connection.
-    pub(crate) fn new(channel: Channel, spread: Spread) -> Self {
-        Self { retries: RetriesClient::new(channel), spread, sum: GrantSum::default() }
+    /// A caller that was granted nothing yet.
+    pub(crate) fn new(spread: Spread) -> Self {
+        Self { spread, sum: GrantSum::default() }
     }
 
     fn request(&mut self) -> AcquireRetryTokenRequest {
@@ -59,10 +57,9 @@ impl Acquire {
 }
 
 impl Caller for Acquire {
-    async fn call(&mut self) -> Result<(), String> {
-        let request = self.request();
-        let reply = self.retries.acquire_retry_token(request).await;
-        self.sum.judge(reply.map_err(|status| refused(&status))?.get_ref())
+    async fn call(&mut self, stub: &mut Stub) -> Result<(), String> {
+        let reply = stub.unary(ACQUIRE_RETRY_TOKEN, self.request()).await?;
+        self.sum.judge(&reply)
     }
 }
 
@@ -79,8 +76,8 @@ pub(crate) struct GrantSum {
 
 impl GrantSum {
     /// Over all callers, the warm-up included.
-    pub(crate) fn of(callers: &[Acquire]) -> Self {
-        callers.iter().fold(Self::default(), |sum, caller| Self {
+    pub(crate) fn of<'a>(callers: impl Iterator<Item = &'a Acquire>) -> Self {
+        callers.fold(Self::default(), |sum, caller| Self {
             granted: sum.granted + caller.sum.granted,
             exhausted: sum.exhausted + caller.sum.exhausted,
             first_attempts: sum.first_attempts + caller.sum.first_attempts,

@@ -1,36 +1,24 @@
 //! States of breakers.
 
-use semel_proto::v1::breakers_client::BreakersClient;
 use semel_proto::v1::{BreakerCondition, BreakerStateRequest, BreakerStateResponse};
-use tonic::transport::Channel;
 
 use super::spread::Spread;
-use super::{TENANT, refused};
+use super::{BREAKER_STATE, TENANT};
+use crate::bench::client::Stub;
 use crate::bench::crew::Caller;
 
 /// Asks where a breaker stands.
-pub(crate) struct BreakerState {
-    breakers: BreakersClient<Channel>,
-    spread: Spread,
-}
-
-impl BreakerState {
-    /// A caller over this connection.
-    pub(crate) fn new(channel: Channel, spread: Spread) -> Self {
-        Self { breakers: BreakersClient::new(channel), spread }
-    }
-}
+pub(crate) struct BreakerState(pub(crate) Spread);
 
 impl Caller for BreakerState {
-    async fn call(&mut self) -> Result<(), String> {
+    async fn call(&mut self, stub: &mut Stub) -> Result<(), String> {
         let request = BreakerStateRequest {
             tenant: TENANT.to_owned(),
-            dependency: self.spread.dependency(),
-            reporter: self.spread.reporter.clone(),
+            dependency: self.0.dependency(),
+            reporter: self.0.reporter.clone(),
             ..BreakerStateRequest::default()
         };
-        let reply = self.breakers.breaker_state(request).await;
-        judge(reply.map_err(|status| refused(&status))?.get_ref())
+        judge(&stub.unary(BREAKER_STATE, request).await?)
     }
 }
 

@@ -1,31 +1,25 @@
 //! Claims of new keys.
 
-use semel_proto::v1::ClaimKeyRequest;
 use semel_proto::v1::claim_key_response::Disposition;
-use semel_proto::v1::keys_client::KeysClient;
-use tonic::transport::Channel;
+use semel_proto::v1::{ClaimKeyRequest, ClaimKeyResponse};
 
-use super::{Dice, Scene, refused};
+use super::{CLAIM_KEY, Dice, Scene};
+use crate::bench::client::Stub;
 use crate::bench::crew::Caller;
 
 /// Claims a new key each time.
-pub(crate) struct Claim {
-    keys: KeysClient<Channel>,
-    next: NewClaims,
-}
+pub(crate) struct Claim(NewClaims);
 
 impl Claim {
-    /// A caller over this connection.
-    pub(crate) fn new(channel: Channel, scene: &Scene, seat: u16) -> Self {
-        Self { keys: KeysClient::new(channel), next: NewClaims::new(scene, seat) }
+    /// A caller at this seat.
+    pub(crate) fn new(scene: &Scene, seat: u16) -> Self {
+        Self(NewClaims::new(scene, seat))
     }
 }
 
 impl Caller for Claim {
-    async fn call(&mut self) -> Result<(), String> {
-        let request = self.next.claim();
-        let reply = self.keys.claim_key(request).await.map_err(|status| refused(&status))?;
-        claimed(reply.get_ref().disposition())
+    async fn call(&mut self, stub: &mut Stub) -> Result<(), String> {
+        claimed(&stub.unary(CLAIM_KEY, self.0.claim()).await?)
     }
 }
 
@@ -57,9 +51,9 @@ impl NewClaims {
 }
 
 /// A new key must be claimed at once.
-pub(super) fn claimed(answer: Disposition) -> Result<(), String> {
-    if answer == Disposition::Claimed {
-        return Ok(());
+pub(super) fn claimed(reply: &ClaimKeyResponse) -> Result<(), String> {
+    match reply.disposition() {
+        Disposition::Claimed => Ok(()),
+        other => Err(format!("the claim of a new key was answered {}", other.as_str_name())),
     }
-    Err(format!("the claim of a new key was answered {}", answer.as_str_name()))
 }

@@ -1,15 +1,15 @@
 //! Everybody claims one key: one gets it and does the work, the others get its answer.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use prost::Message;
 use semel_proto::v1::claim_key_response::Disposition;
-use semel_proto::v1::keys_client::KeysClient;
-use semel_proto::v1::{ClaimKeyRequest, Completion};
+use semel_proto::v1::{ClaimKeyRequest, ClaimKeyResponse, CompleteKeyResponse, Completion};
 use serde::Serialize;
-use tonic::transport::Channel;
 
-use super::{Scene, refused};
+use super::{CLAIM_KEY, COMPLETE_KEY, Scene};
+use crate::bench::client::Stub;
 use crate::bench::crew::Caller;
 use crate::values::to_wire;
 
@@ -17,7 +17,6 @@ const WAIT: Duration = Duration::from_secs(30);
 
 /// Claims the one key, and completes it if it gets it.
 pub(crate) struct HotKey {
-    keys: KeysClient<Channel>,
     request: ClaimKeyRequest,
     claimed: u64,
     replayed: u64,
@@ -25,18 +24,16 @@ pub(crate) struct HotKey {
 }
 
 impl HotKey {
-    /// A caller over this connection.
-    pub(crate) fn new(channel: Channel, scene: &Scene, seat: u16) -> Self {
+    /// A caller at this seat.
+    pub(crate) fn new(scene: &Scene, seat: u16) -> Self {
         let mut request = scene.claim(format!("{}-hot", scene.run), scene.dice(seat).owner_id());
         request.wait = Some(to_wire(WAIT));
-        let keys = KeysClient::new(channel);
-        Self { keys, request, claimed: 0, replayed: 0, answers: Vec::new() }
+        Self { request, claimed: 0, replayed: 0, answers: Vec::new() }
     }
 
-    async fn complete(&mut self, fence: u64) -> Result<(), String> {
+    async fn complete(&self, stub: &mut Stub, fence: u64) -> Result<(), String> {
         let completion = Scene::completion(&self.request, fence, Scene::body(fence));
-        self.keys.complete_key(completion).await.map_err(|status| refused(&status))?;
-        Ok(())
+        stub.unary(COMPLETE_KEY, completion).await.map(|_: CompleteKeyResponse| ())
     }
 
     /// Keeps every answer that differs from those before: normally one.
@@ -50,13 +47,12 @@ impl HotKey {
 }
 
 impl Caller for HotKey {
-    async fn call(&mut self) -> Result<(), String> {
-        let reply = self.keys.claim_key(self.request.clone()).await;
-        let reply = reply.map_err(|status| refused(&status))?.into_inner();
+    async fn call(&mut self, stub: &mut Stub) -> Result<(), String> {
+        let reply: ClaimKeyResponse = stub.unary(CLAIM_KEY, self.request.clone()).await?;
         match reply.disposition() {
             Disposition::Claimed => {
                 self.claimed += 1;
-                self.complete(reply.fence).await
+                self.complete(stub, reply.fence).await
             }
             Disposition::Replay => {
                 self.replayed += 1;
@@ -80,16 +76,14 @@ pub(crate) struct HotKeySum {
 
 impl HotKeySum {
     /// Over all callers.
-    pub(crate) fn of(callers: &[HotKey]) -> Self {
-        let mut encoded: Vec<Vec<u8>> =
-            callers.iter().flat_map(|caller| &caller.answers).map(Message::encode_to_vec).collect();
-        encoded.sort_unstable();
-        encoded.dedup();
-        Self {
-            claimed: callers.iter().map(|caller| caller.claimed).sum(),
-            replayed: callers.iter().map(|caller| caller.replayed).sum(),
-            distinct_responses: encoded.len(),
+    pub(crate) fn of<'a>(callers: impl Iterator<Item = &'a HotKey>) -> Self {
+        let (mut claimed, mut replayed, mut distinct) = (0, 0, BTreeSet::new());
+        for caller in callers {
+            claimed += caller.claimed;
+            replayed += caller.replayed;
+            distinct.extend(caller.answers.iter().map(Message::encode_to_vec));
         }
+        Self { claimed, replayed, distinct_responses: distinct.len() }
     }
 
     /// Whether the work was done once, and everybody was told the same.
@@ -103,8 +97,7 @@ mod tests {
     use super::*;
 
     fn caller(answers: &[u64]) -> HotKey {
-        let channel = tonic::transport::Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
-        let mut caller = HotKey::new(channel, &Scene::new(0).unwrap(), 0);
+        let mut caller = HotKey::new(&Scene::new(0).unwrap(), 0);
         for fence in answers {
             let answer = Completion { fence: *fence, ..Completion::default() };
             caller.compare(Some(answer)).unwrap();
@@ -112,11 +105,12 @@ mod tests {
         caller
     }
 
-    #[tokio::test]
-    async fn answers_that_differ_are_told_apart() {
-        let same = HotKeySum::of(&[caller(&[7, 7]), caller(&[7])]);
+    #[test]
+    fn answers_that_differ_are_told_apart() {
+        let sum = |callers: [&[u64]; 2]| HotKeySum::of(callers.map(caller).iter());
+        let same = sum([&[7, 7], &[7]]);
         assert_eq!(same.distinct_responses, 1);
-        let different = HotKeySum::of(&[caller(&[7, 8, 7]), caller(&[7])]);
+        let different = sum([&[7, 8, 7], &[7]]);
         assert_eq!(different.distinct_responses, 2);
         assert!(!HotKeySum { claimed: 1, ..different }.is_right());
         assert!(!HotKeySum { claimed: 2, ..same }.is_right());

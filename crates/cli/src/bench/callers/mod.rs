@@ -17,7 +17,6 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use semel_proto::v1::response::Content;
 use semel_proto::v1::{ClaimKeyRequest, CompleteKeyRequest, Fingerprint, Outcome, Response};
-use tonic::Status;
 
 pub(crate) use self::acquire::{Acquire, GrantSum};
 pub(crate) use self::breaker_state::BreakerState;
@@ -30,6 +29,14 @@ pub(crate) use self::spread::Spread;
 
 use crate::entropy::random;
 use crate::failure::Failure;
+
+const CLAIM_KEY: &str = "/semel.v1.Keys/ClaimKey";
+const COMPLETE_KEY: &str = "/semel.v1.Keys/CompleteKey";
+const REPLAY_KEY: &str = "/semel.v1.Keys/ReplayKey";
+const ACQUIRE_RETRY_TOKEN: &str = "/semel.v1.Retries/AcquireRetryToken";
+const REPORT_REQUESTS: &str = "/semel.v1.Retries/ReportRequests";
+const BREAKER_STATE: &str = "/semel.v1.Breakers/BreakerState";
+const REPORT_OUTCOMES: &str = "/semel.v1.Breakers/ReportOutcomes";
 
 pub(super) const TENANT: &str = "bench";
 const OPERATION: &str = "bench.write";
@@ -130,7 +137,33 @@ impl Dice {
     }
 }
 
-/// What was wrong, in a line.
-fn refused(status: &Status) -> String {
-    format!("{:?}: {}", status.code(), status.message())
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
+    use super::*;
+
+    #[test]
+    fn every_method_is_in_the_contract() {
+        let files = FileDescriptorSet::decode(semel_proto::DESCRIPTORS).unwrap().file;
+        let mut paths = Vec::new();
+        for file in files {
+            for service in file.service {
+                let name = format!("/{}.{}/", file.package.as_deref().unwrap(), service.name());
+                paths.extend(service.method.iter().map(|method| name.clone() + method.name()));
+            }
+        }
+        for method in [
+            CLAIM_KEY,
+            COMPLETE_KEY,
+            REPLAY_KEY,
+            ACQUIRE_RETRY_TOKEN,
+            REPORT_REQUESTS,
+            BREAKER_STATE,
+            REPORT_OUTCOMES,
+        ] {
+            assert!(paths.iter().any(|path| path == method), "{method}");
+        }
+    }
 }

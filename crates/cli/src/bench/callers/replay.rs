@@ -1,29 +1,27 @@
 //! Answers of completed keys, at random.
 
-use semel_proto::v1::keys_client::KeysClient;
 use semel_proto::v1::response::Content;
 use semel_proto::v1::{ReplayKeyRequest, ReplayKeyResponse};
-use tonic::transport::Channel;
 
-use super::{Dice, OPERATION, Scene, TENANT, refused};
+use super::{Dice, OPERATION, REPLAY_KEY, Scene, TENANT};
+use crate::bench::client::Stub;
 use crate::bench::crew::Caller;
 
 /// Reads the answer of one of the keys that are there beforehand.
 pub(crate) struct Replay {
-    keys: KeysClient<Channel>,
     scene: Scene,
     dice: Dice,
 }
 
 impl Replay {
-    /// A caller over this connection.
-    pub(crate) fn new(channel: Channel, scene: &Scene, seat: u16) -> Self {
-        Self { keys: KeysClient::new(channel), scene: scene.clone(), dice: scene.dice(seat) }
+    /// A caller at this seat.
+    pub(crate) fn new(scene: &Scene, seat: u16) -> Self {
+        Self { scene: scene.clone(), dice: scene.dice(seat) }
     }
 }
 
 impl Caller for Replay {
-    async fn call(&mut self) -> Result<(), String> {
+    async fn call(&mut self, stub: &mut Stub) -> Result<(), String> {
         let number = self.dice.below(self.scene.keys());
         let request = ReplayKeyRequest {
             tenant: TENANT.to_owned(),
@@ -32,8 +30,7 @@ impl Caller for Replay {
             fingerprints: vec![self.scene.fingerprint()],
             wait: None,
         };
-        let reply = self.keys.replay_key(request).await.map_err(|status| refused(&status))?;
-        judge(reply.get_ref(), number)
+        judge(&stub.unary(REPLAY_KEY, request).await?, number)
     }
 }
 
