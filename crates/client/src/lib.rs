@@ -1,4 +1,7 @@
-//! The Rust client of Semel: retry tokens, spent without a call for each.
+//! The Rust client of Semel: retry tokens spent without a call for each, breakers of the whole fleet, one
+//! deadline for an operation, and the [tower layers](layers) that put them together.
+//!
+//! # Retry tokens
 //!
 //! A retry budget belongs to a tenant and a dependency, and to the whole fleet: its retries stay a share
 //! of its first attempts, plus a floor. Asking a node before each retry costs a round trip. Here tokens
@@ -43,8 +46,9 @@
 //! - **A lost answer loses no tokens and doubles none.** The request goes out again with the same number
 //!   and the same content, until it is answered. First attempts that were reported to a node that is gone
 //!   are forfeited rather than counted twice.
-//! - **No node, no unlimited retries.** Without a lease every token is denied. First attempts are never
-//!   gated: [`Budget::first_attempt`] only counts.
+//! - **No node, no unlimited retries.** Once the lease has ended, only the policy's share of this process's own
+//!   first attempts is spent, of those that were not reported yet. First attempts are never gated:
+//!   [`Budget::first_attempt`] only counts.
 //! - **Quiet when idle.** A budget without first attempts and retries gives back what it holds, and sends
 //!   nothing until it is used again.
 //!
@@ -57,11 +61,7 @@
 //!
 //! # What it does not do yet
 //!
-//! - It has no tower layers, no backoff, no deadlines and no classification of failures: whether a retry
-//!   makes sense is still yours to decide, and so are attempts per call and retries per root request.
-//! - It knows nothing of keys and breakers: for those use the stubs of `semel-proto`.
-//! - It spends leased tokens only, not the share that its own first attempts paid for: while no node
-//!   answers there are no retries once the lease has ended.
+//! - It knows nothing of keys: for those use the stubs of `semel-proto`.
 //!
 //! # Layout
 //!
@@ -69,17 +69,37 @@
 //! - `budget`: one budget as its users hold it
 //! - `lessee`: when to ask, for how many, and what to make of the answers; pure
 //! - `purse`, `demand`: tokens in one atomic word; how many are wanted
-//! - `settings`, `clock`: what is handed in
+//! - `share`, `rules`: what own first attempts pay for without a node; the policy
+//! - [`breakers`]: the fleet's breakers, as one process follows them
+//! - [`failure`]: what a failed attempt looked like
+//! - [`deadline`], [`root`]: what travels with every call of an operation
+//! - [`layers`]: the whole pattern as tower layers
+//! - [`metrics`]: what they measure
+//! - `settings`, `clock`, `dice`: what is handed in
 
+pub mod breakers;
 mod budget;
 mod clock;
+pub mod deadline;
 mod demand;
+mod dice;
+pub mod failure;
+pub mod layers;
 mod lessee;
+pub mod metrics;
 mod purse;
+pub mod root;
+mod rules;
 mod settings;
+mod share;
 mod tokens;
 
 pub use self::budget::{Budget, Denied};
 pub use self::clock::{Clock, SystemClock};
+pub use self::deadline::Deadline;
+pub use self::dice::Dice;
+pub use self::failure::{Classify, Failure, FailureKind, WorkDone};
+pub use self::metrics::Metrics;
+pub use self::root::Root;
 pub use self::settings::Settings;
 pub use self::tokens::{BudgetsFull, RetryTokens};
