@@ -222,10 +222,11 @@ impl Gate {
                 let latest_ms = now_ms.saturating_add(LOOK_AGAIN_MS);
                 Standing::HalfOpen { from_ms: due_ms.min(latest_ms) }
             }
-            BreakerCondition::Closed | BreakerCondition::Unspecified => Standing::Closed {
-                per_mille: told.admitted_per_mille.min(ALL),
-                since_ms: Some(now_ms.saturating_sub(self.rules.ramp_at(told.admitted_per_mille))),
-            },
+            BreakerCondition::Closed | BreakerCondition::Unspecified => {
+                let per_mille = told.admitted_per_mille.min(ALL);
+                let since_ms = now_ms.saturating_sub(self.rules.ramp_at(per_mille));
+                Standing::Closed { per_mille, since_ms: (per_mille < ALL).then_some(since_ms) }
+            }
         };
     }
 

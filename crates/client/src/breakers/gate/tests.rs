@@ -131,3 +131,11 @@ fn a_process_that_alone_fails_asks_once_a_second_and_holds_back() {
     assert_eq!(gate.is_plain(1_300), None);
     assert_eq!(gate.admit(6_200, 0), Admission::Pass(1));
 }
+
+#[test]
+fn a_young_process_that_loses_its_node_admits_what_the_fleet_did() {
+    let mut gate = Gate::new();
+    gate.hear(&told(BreakerCondition::Closed, 1), 10);
+    gate.lose(20);
+    assert_eq!(gate.is_plain(20), Some(1));
+}
