@@ -255,7 +255,7 @@ impl LeaseReport {
     }
 }
 
-fn median(turns: &[f64]) -> f64 {
+pub(super) fn median(turns: &[f64]) -> f64 {
     let mut turns = turns.to_vec();
     turns.sort_by(f64::total_cmp);
     turns.get(turns.len() / 2).copied().unwrap_or_default()

@@ -6,6 +6,7 @@
 //! # Layout
 //!
 //! - `callers`: what one caller sends and expects, a file for each kind of load
+//! - `layers`: what the client's layers cost a call that succeeds at once, where nothing is sent
 //! - `lease`: what a token costs that is spent in the client's memory, where nothing is sent
 //! - `crew`: many callers at work for a while, and what came of it
 //! - `noop`: the reference
@@ -15,6 +16,7 @@
 
 mod callers;
 mod crew;
+mod layers;
 mod lease;
 mod noop;
 mod preload;
@@ -122,6 +124,9 @@ pub(crate) enum Name {
     /// Retry tokens leased ahead and spent in memory: nanoseconds for each, without a no-op; takes a
     /// second or two, whatever --seconds says
     Lease,
+    /// The client's layers around a call that succeeds at once: nanoseconds for each, without a no-op and
+    /// without a node; takes a second or two, whatever --seconds says
+    Layers,
     /// States of breakers
     BreakerState,
     /// Reports of first attempts and of outcomes, in turn
@@ -139,6 +144,7 @@ impl Name {
             Self::Replay => "replay",
             Self::Acquire => "acquire",
             Self::Lease => "lease",
+            Self::Layers => "layers",
             Self::BreakerState => "breaker-state",
             Self::Report => "report",
         }
@@ -155,6 +161,9 @@ impl BenchArgs {
     pub(crate) fn run(self, output: &mut Output) -> Result<Exit, Failure> {
         if self.name == Name::Lease {
             return lease::run(&self, output);
+        }
+        if self.name == Name::Layers {
+            return layers::run(output);
         }
         let report = multi_thread_runtime()?.block_on(self.with_servers(output))?;
         output.progress("")?;
@@ -196,7 +205,9 @@ impl BenchArgs {
                 bench.run(self.spread(target, &scene, BreakerState::new).await?).await
             }
             Name::Report => bench.run(self.spread(target, &scene, ReportBoth::new).await?).await,
-            Name::Lease => Err(Failure::broken("a lease is measured without a reference")),
+            Name::Lease | Name::Layers => {
+                Err(Failure::broken("what stays in the client is measured without a reference"))
+            }
             Name::HotKey => {
                 // The warm-up has a key of its own, so that the measured one is new when it begins.
                 let warm = self.callers(target, &Scene::new(0)?, HotKey::new).await?;

@@ -65,16 +65,16 @@
 //! They do not make a call safe to repeat: that takes an idempotency key, and a service that keeps to it. They
 //! don't look into the messages of a stream: an answer counts as good once its head is.
 
-mod breaker;
-mod bulkhead;
-mod deadline;
+pub mod breaker;
+pub mod bulkhead;
+pub mod deadline;
 mod ending;
-mod grpc;
-mod hedge;
+pub mod grpc;
+pub mod hedge;
 mod protocol;
 mod refused;
-mod retry;
-mod stack;
+pub mod retry;
+pub mod stack;
 
 pub use self::breaker::{BreakerLayer, BreakerService};
 pub use self::bulkhead::{BulkheadLayer, BulkheadService};
@@ -88,15 +88,6 @@ pub use self::protocol::{
 pub use self::refused::{BoxError, Refused};
 pub use self::retry::{Retries, RetryLayer, RetryService};
 pub use self::stack::{Stack, Stacked};
-
-/// The futures of the layers' services.
-pub mod future {
-    pub use super::breaker::ResponseFuture as BreakerFuture;
-    pub use super::bulkhead::ResponseFuture as BulkheadFuture;
-    pub use super::deadline::ResponseFuture as DeadlineFuture;
-    pub use super::hedge::ResponseFuture as HedgeFuture;
-    pub use super::retry::ResponseFuture as RetryFuture;
-}
 
 #[cfg(test)]
 mod tests;

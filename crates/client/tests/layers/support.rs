@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::LocalBoxFuture;
 use semel_client::breakers::{BreakerSettings, Breakers};
 use semel_client::layers::{Retries, Stack};
 use semel_client::{Clock, Dice, RetryTokens, Settings};
@@ -53,16 +54,22 @@ impl Client {
     }
 
     /// Drives the client while `work` is done, closes it, and waits for its end.
-    pub(crate) async fn driven<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) fn driven<'a, T: 'a>(
+        &'a self,
+        work: impl Future<Output = T> + 'a,
+    ) -> LocalBoxFuture<'a, T> {
         let closing = CancellationToken::new();
-        let work = async {
-            let done = work.await;
-            closing.cancel();
-            done
-        };
-        let tokens = self.tokens.run(closing.cancelled());
-        let breakers = self.breakers.run(closing.cancelled());
-        let all = async { tokio::join!(work, tokens, breakers) };
-        tokio::time::timeout(Duration::from_secs(3_600), all).await.expect("the client hangs").0
+        let closed = closing.clone();
+        Box::pin(async move {
+            let work = async {
+                let done = work.await;
+                closing.cancel();
+                done
+            };
+            let tokens = self.tokens.run(closed.cancelled());
+            let breakers = self.breakers.run(closed.cancelled());
+            let all = async { tokio::join!(work, tokens, breakers) };
+            tokio::time::timeout(Duration::from_secs(3_600), all).await.expect("the client hangs").0
+        })
     }
 }
