@@ -9,6 +9,8 @@
 //! | `x-semel-root` | a request | `<id in hex>;<attempt of the root>;<retries handed over>` |
 //! | `x-semel-root-left` | its reply | how many of them were not used |
 //!
+//! Servers read it with [`InboundLayer`](crate::layers::InboundLayer), or by hand.
+//!
 //! A callee gets half of what is left, rounded down, so that its caller can still retry the call itself;
 //! calls in parallel each get half of the rest. What a callee does not return is lost.
 

@@ -137,3 +137,6 @@ impl<S, P: Clone> Layer<S> for Stack<P> {
         operation.layer(bulkhead.layer(retry.layer(hedge)))
     }
 }
+
+#[cfg(test)]
+mod tests;

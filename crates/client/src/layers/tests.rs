@@ -17,6 +17,7 @@ use crate::budget::{Budget, Ledger, Shared};
 use crate::clock::Clock;
 use crate::deadline::now;
 use crate::dice::Dice;
+use crate::metrics::Metrics;
 use crate::purse::Content;
 
 /// Tokio's clock, which tests can stop.
@@ -140,6 +141,10 @@ pub(super) fn retries(tokens: u32) -> Retries {
 }
 
 pub(super) fn breaker() -> Breaker {
-    let settings = BreakerSettings::new("acme", [1; 16]);
+    measured_breaker(Metrics::global())
+}
+
+pub(super) fn measured_breaker(metrics: Metrics) -> Breaker {
+    let settings = BreakerSettings { metrics, ..BreakerSettings::new("acme", [1; 16]) };
     Breakers::new(nobody(), settings, clock(), Dice::seeded(2)).breaker("stripe").unwrap()
 }
