@@ -100,7 +100,10 @@ impl Lessee {
 
     /// What to do at this moment.
     pub(crate) fn next(&mut self, now_ms: u64) -> Step {
-        self.ledger.look_through(now_ms);
+        if self.lost > 0 {
+            // Attempts are not taken out meanwhile, and pay for no longer than the window.
+            self.ledger.look_through(now_ms);
+        }
         let wanted_ms = if self.pending.is_some() { now_ms } else { self.wanted_ms(now_ms) };
         let at_ms = wanted_ms.max(self.not_before_ms);
         if wanted_ms == u64::MAX {

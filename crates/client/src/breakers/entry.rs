@@ -130,10 +130,10 @@ impl Entry {
         }
     }
 
-    /// What is to be reported; it is gone from here.
+    /// What is to be reported; it is gone from here. Nothing, while no node is in reach.
     pub(super) fn take_report(&self) -> Option<OutcomeReport> {
         let mut state = self.lock();
-        if state.tally.is_empty() {
+        if state.tally.is_empty() || state.gate.source() == Source::Local {
             return None;
         }
         let generation = state.tally.generation;
@@ -146,6 +146,10 @@ impl Entry {
     /// A node says where the breaker stands. Whether its policy has to be asked for.
     pub(super) fn hear(&self, told: &BreakerSnapshot) -> bool {
         let now_ms = self.shared.now_ms();
+        if self.is_local() {
+            // What came about without a node would count as if it were of now.
+            self.lock().tally.counts = OutcomeCounts::default();
+        }
         self.change(now_ms, |gate| gate.hear(told, now_ms));
         self.lock().version != Some(told.policy_version)
     }

@@ -139,6 +139,9 @@ async fn without_a_node_each_process_decides_and_the_fleet_does_again_afterwards
             call(&breaker, Outcome::Succeeded).await.unwrap();
         })
         .await;
+    let reports = node.book(|book| book.reports.clone());
+    assert_eq!(reports.len(), 1, "what came about meanwhile is not of now");
+    assert_eq!(reports[0].outcomes[0].counts.unwrap().failed, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use semel_client::FailureKind;
 use semel_client::breakers::Outcome;
+use semel_client::failure::{failure_of_error, failure_of_status};
 use semel_client::layers::{Grpc, GrpcStack, Repeatable};
 use semel_proto::v1::retries_client::RetriesClient;
 use semel_proto::v1::{AcquireRetryTokenRequest, AcquireRetryTokenResponse, RetryVerdict};
@@ -97,6 +99,17 @@ async fn a_call_that_must_not_be_repeated_is_not_and_its_status_stands() {
     let mut layered = RetriesClient::new(GrpcStack::new(stack).layer(flaky));
     let status = client.driven(layered.acquire_retry_token(question(false))).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::Unknown, "bug"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_that_does_not_come_about_sent_nothing() {
+    let (node, channel) = Node::start();
+    node.cut_off().await;
+    let request = http::Request::post("http://node/").body(Body::empty()).unwrap();
+    let error = channel.oneshot(request).await.unwrap_err();
+    assert_eq!(failure_of_error(&error).kind, FailureKind::NotSent);
+    let status = Status::from_error(error.into());
+    assert_eq!(failure_of_status(&status).unwrap().kind, FailureKind::NotSent);
 }
 
 #[tokio::test(start_paused = true)]
