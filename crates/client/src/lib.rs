@@ -1,4 +1,5 @@
-//! The Rust client of Semel: writes that happen once, and retry tokens spent without a call for each.
+//! The Rust client of Semel: writes that happen once, retry tokens spent without a call for each, breakers of the
+//! whole fleet, one deadline for an operation, and the [tower layers](layers) that put these together.
 //!
 //! # A write that happens once
 //!
@@ -55,7 +56,8 @@
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use semel_client::tokens::{RetryTokens, Settings, SystemClock};
+//! use semel_client::SystemClock;
+//! use semel_client::tokens::{RetryTokens, Settings};
 //! use tonic::transport::Endpoint;
 //!
 //! # async fn call() -> Result<(), std::io::Error> { Ok(()) }
@@ -88,22 +90,40 @@
 //! - [`keys`]: the calls, one by one, with plain types
 //! - [`fingerprint`]: what a key stands for
 //! - [`connection`]: which node to ask, how long, and what an error means
+//! - [`layers`]: the whole retry pattern as tower layers
 //! - [`tokens`]: retry tokens
-//! - `deadline`: the end of an operation's time
+//! - [`breakers`]: the fleet's breakers, as one process follows them
+//! - [`failure`]: what a failed attempt looked like
+//! - [`deadline`], [`root`]: what travels with every call of an operation
+//! - [`metrics`]: what is measured
+//! - `rules`: the policy of a budget, as the client follows it; `clock`, `dice`: what is handed in
 //!
 //! No type of the wire contract is part of its interface.
 
+pub mod breakers;
+mod clock;
 pub mod connection;
 pub mod consumer;
-mod deadline;
+pub mod deadline;
+mod dice;
+pub mod failure;
 pub mod fingerprint;
 pub mod keys;
+pub mod layers;
+pub mod metrics;
 pub mod once;
 pub mod recovery;
+pub mod root;
+mod rules;
 pub mod tokens;
 
+pub use self::clock::{Clock, SystemClock};
 pub use self::connection::{Client, Error, Reason};
 pub use self::deadline::Deadline;
+pub use self::dice::Dice;
+pub use self::failure::{Classify, Failure, FailureKind, WorkDone};
+pub use self::metrics::Metrics;
+pub use self::root::Root;
 
 #[cfg(test)]
 mod tests;

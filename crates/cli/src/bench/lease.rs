@@ -8,7 +8,8 @@ use std::io;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use semel_client::tokens::{Budget, RetryTokens, Settings, SystemClock};
+use semel_client::SystemClock;
+use semel_client::tokens::{Budget, RetryTokens, Settings};
 use semel_proto::v1::retries_client::RetriesClient;
 use semel_proto::v1::{GetBudgetRequest, RetryPolicy, SetRetryPolicyRequest};
 use serde::Serialize;
@@ -255,7 +256,7 @@ impl LeaseReport {
     }
 }
 
-fn median(turns: &[f64]) -> f64 {
+pub(super) fn median(turns: &[f64]) -> f64 {
     let mut turns = turns.to_vec();
     turns.sort_by(f64::total_cmp);
     turns.get(turns.len() / 2).copied().unwrap_or_default()

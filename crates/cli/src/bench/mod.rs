@@ -6,6 +6,7 @@
 //! # Layout
 //!
 //! - `callers`: what one caller sends and expects, a file for each kind of load
+//! - `layers`: what the client's layers cost a call that succeeds at once, where nothing is sent
 //! - `lease`: what a token costs that is spent in the client's memory, where nothing is sent
 //! - `client`: connections of either kind, and how a call is sent over them
 //! - `crew`: many callers at work for a while, and what came of it
@@ -17,6 +18,7 @@
 mod callers;
 mod client;
 mod crew;
+mod layers;
 mod lease;
 mod noop;
 mod preload;
@@ -131,6 +133,9 @@ pub(crate) enum Name {
     /// Retry tokens leased ahead and spent in memory: nanoseconds for each, without a no-op; takes a
     /// second or two, whatever --seconds says
     Lease,
+    /// The client's layers around a call that succeeds at once: nanoseconds for each, without a no-op and
+    /// without a node; takes a second or two, whatever --seconds says
+    Layers,
     /// States of breakers
     BreakerState,
     /// Reports of first attempts and of outcomes, in turn
@@ -148,6 +153,7 @@ impl Name {
             Self::Replay => "replay",
             Self::Acquire => "acquire",
             Self::Lease => "lease",
+            Self::Layers => "layers",
             Self::BreakerState => "breaker-state",
             Self::Report => "report",
         }
@@ -164,6 +170,9 @@ impl BenchArgs {
     pub(crate) fn run(self, output: &mut Output) -> Result<Exit, Failure> {
         if self.name == Name::Lease {
             return lease::run(&self, output);
+        }
+        if self.name == Name::Layers {
+            return layers::run(output);
         }
         let report = multi_thread_runtime()?.block_on(self.with_servers(output))?;
         output.progress("")?;
@@ -215,7 +224,9 @@ impl BenchArgs {
             Name::Report => {
                 bench.run(self.crew(targets, |seat| ReportBoth::new(spread(seat))).await?).await
             }
-            Name::Lease => Err(Failure::broken("a lease is measured without a reference")),
+            Name::Lease | Name::Layers => {
+                Err(Failure::broken("what stays in the client is measured without a reference"))
+            }
             Name::HotKey => {
                 // The warm-up has a key of its own, so that the measured one is new when it begins.
                 let other = Scene::new(0)?;

@@ -1,13 +1,18 @@
 //! A budget as its users hold it: first attempts are counted, tokens are spent, nothing waits.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use thiserror::Error;
 use tokio::sync::Notify;
 
-use super::clock::Clock;
 use super::purse::Purse;
+use super::share::{Moved, Share};
+use crate::clock::Clock;
+use crate::rules::Rules;
+
+/// Attempts are looked through no more often than this: each look has the next attempt wake the lessee.
+const LOOK_PAUSE_MS: u64 = 100;
 
 /// Why no token was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -15,7 +20,8 @@ pub enum Denied {
     /// The tokens of the present lease are used up, or the node had none to give. More are asked for.
     #[error("the retry tokens in hand are used up")]
     Exhausted,
-    /// There is no lease: the first one is still to come, or it ended and the node does not answer.
+    /// There is no lease: the first one is still to come, or it ended and the node does not answer; and
+    /// what this client's own first attempts pay for is used up.
     #[error("there is no lease of retry tokens")]
     NotLeased,
     /// The client was closed.
@@ -38,9 +44,17 @@ pub(crate) struct Ledger {
     pub(crate) newer: Purse,
     /// So many tokens left in the newer purse are few.
     pub(crate) few: AtomicU32,
+    /// First attempts that are not in the share yet, and when the first of them was counted.
     requests: AtomicU64,
     successes: AtomicU64,
+    since_ms: AtomicU64,
     denials: AtomicU64,
+    share: Mutex<Share>,
+    /// When attempts were last put into the share.
+    looked_ms: AtomicU64,
+    rules: RwLock<Arc<Rules>>,
+    /// The last call to the node got no answer.
+    pub(crate) is_out_of_reach: AtomicBool,
     /// Something happened that the lessee may have to act on.
     pub(crate) wake: Notify,
     pub(crate) shared: Arc<Shared>,
@@ -68,15 +82,20 @@ impl Ledger {
             few: AtomicU32::new(0),
             requests: AtomicU64::new(0),
             successes: AtomicU64::new(0),
+            since_ms: AtomicU64::new(0),
+            share: Mutex::default(),
+            looked_ms: AtomicU64::new(0),
+            rules: RwLock::default(),
+            is_out_of_reach: AtomicBool::new(false),
             denials: AtomicU64::new(0),
             wake: Notify::new(),
             shared,
         }
     }
 
-    /// Whether first attempts were counted since the last time.
+    /// Whether there are first attempts to report.
     pub(crate) fn is_attempting(&self) -> bool {
-        self.requests.load(Ordering::Relaxed) > 0
+        self.requests.load(Ordering::Relaxed) > 0 || !self.share().is_empty()
     }
 
     /// Whether tokens were denied since the last time.
@@ -84,14 +103,57 @@ impl Ledger {
         self.denials.load(Ordering::Relaxed) > 0
     }
 
-    /// The first attempts since the last time, and how many of them succeeded. A success whose attempt
-    /// was reported before waits for the next attempt: no report claims more successes than attempts.
-    pub(crate) fn take_attempts(&self) -> (u64, u64) {
+    /// Takes out what was not yet reported: what comes back can't be spent here any more. A success whose
+    /// attempt was reported before waits for the next attempt: no report claims more successes than
+    /// attempts.
+    pub(crate) fn take_attempts(&self, now_ms: u64) -> Moved {
+        let rules = self.rules();
+        let mut share = self.share();
+        self.look(&mut share, now_ms);
+        share.take(&rules, now_ms)
+    }
+
+    /// Puts the attempts that were counted into the share, if that was not done just now.
+    pub(crate) fn look_through(&self, now_ms: u64) {
+        if now_ms >= self.looked_ms.load(Ordering::Relaxed).saturating_add(LOOK_PAUSE_MS) {
+            self.look(&mut self.share(), now_ms);
+        }
+    }
+
+    fn look(&self, share: &mut Share, now_ms: u64) {
+        let looked_ms = self.looked_ms.swap(now_ms, Ordering::Relaxed);
+        // All of them were counted after the last look, whatever the mark of the first says by now.
+        let since_ms = self.since_ms.load(Ordering::Relaxed).max(looked_ms);
         let requests = self.requests.swap(0, Ordering::Relaxed);
         let successes = self.successes.swap(0, Ordering::Relaxed);
-        let reported = successes.min(requests);
-        self.successes.fetch_add(successes - reported, Ordering::Relaxed);
-        (requests, reported)
+        let counted = successes.min(requests);
+        self.successes.fetch_add(successes - counted, Ordering::Relaxed);
+        if requests > 0 {
+            share.count(requests, counted, since_ms);
+        }
+    }
+
+    /// Takes a token out of what this client's own attempts pay for. Whether there was one.
+    pub(crate) fn spend_share(&self, now_ms: u64) -> bool {
+        let is_closed = self.shared.closed.load(Ordering::Relaxed);
+        self.look_through(now_ms);
+        !is_closed && self.share().spend(&self.rules(), now_ms)
+    }
+
+    fn share(&self) -> MutexGuard<'_, Share> {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The policy that was last heard of.
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes over what the node says of the policy.
+    pub(crate) fn learn(&self, rules: Rules) {
+        if *self.rules() != rules {
+            *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        }
     }
 
     /// The denials since the last time.
@@ -117,6 +179,7 @@ impl Budget {
     #[inline]
     pub fn first_attempt(&self) {
         if self.0.requests.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.0.since_ms.store(self.0.shared.now_ms(), Ordering::Relaxed);
             self.0.wake.notify_one();
         }
     }
@@ -128,7 +191,8 @@ impl Budget {
         self.0.successes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a token: the right to send one retry or hedge now. Never waits, and calls nobody.
+    /// Takes a token: the right to send one retry or hedge now. Never waits, and calls nobody. While the node
+    /// does not answer, and no lease is left, it comes out of what this client's own first attempts pay for.
     ///
     /// # Errors
     ///
@@ -140,14 +204,27 @@ impl Budget {
         if ledger.older.take(now_ms).is_some() {
             return Ok(());
         }
-        let Some(left) = ledger.newer.take(now_ms) else { return Err(ledger.deny(now_ms)) };
+        let Some(left) = ledger.newer.take(now_ms) else { return self.spend_own(now_ms) };
         if left == ledger.few.load(Ordering::Relaxed) {
             ledger.wake.notify_one();
         }
         Ok(())
     }
 
-    /// How many tokens could be spent at this moment.
+    #[cold]
+    fn spend_own(&self, now_ms: u64) -> Result<(), Denied> {
+        let denied = self.0.deny(now_ms);
+        let may_fall_back = denied == Denied::NotLeased && self.is_out_of_reach();
+        if may_fall_back && self.0.spend_share(now_ms) { Ok(()) } else { Err(denied) }
+    }
+
+    /// Whether the last call to the node got no answer.
+    #[must_use]
+    pub fn is_out_of_reach(&self) -> bool {
+        self.0.is_out_of_reach.load(Ordering::Relaxed)
+    }
+
+    /// How many leased tokens could be spent at this moment.
     #[must_use]
     pub fn in_hand(&self) -> u32 {
         let now_ms = self.0.shared.now_ms();

@@ -16,6 +16,7 @@ use super::budget::Ledger;
 use super::demand::Demand;
 use super::purse::{Content, TOKENS_MAX};
 use super::settings::Settings;
+use crate::rules::Rules;
 
 /// Between two askings of one budget.
 const PAUSE_MIN_MS: u64 = 10;
@@ -99,6 +100,10 @@ impl Lessee {
 
     /// What to do at this moment.
     pub(crate) fn next(&mut self, now_ms: u64) -> Step {
+        if self.lost > 0 {
+            // Attempts are not taken out meanwhile, and pay for no longer than the window.
+            self.ledger.look_through(now_ms);
+        }
         let wanted_ms = if self.pending.is_some() { now_ms } else { self.wanted_ms(now_ms) };
         let at_ms = wanted_ms.max(self.not_before_ms);
         if wanted_ms == u64::MAX {
@@ -138,7 +143,7 @@ impl Lessee {
         let wanted = self.take_spent().saturating_add(self.ledger.take_denials());
         self.demand.add(wanted, now_ms, self.period_ms);
         let returned = self.take_older(now_ms);
-        let deposits = self.take_deposits();
+        let deposits = self.take_deposits(now_ms);
         let quiet = wanted == 0 && deposits.is_none();
         self.quiet = if quiet { self.quiet.saturating_add(1) } else { 0 };
         let want = if self.quiet < 2 { self.demand.target().max(self.at_hand) } else { 0 };
@@ -199,12 +204,13 @@ impl Lessee {
         goes_back.then_some((lease.id, rest.tokens))
     }
 
-    fn take_deposits(&self) -> Option<Deposits> {
-        let (requests, successes) = self.ledger.take_attempts();
-        (requests > 0).then(|| Deposits {
+    fn take_deposits(&self, now_ms: u64) -> Option<Deposits> {
+        let moved = self.ledger.take_attempts(now_ms);
+        (moved.requests > 0).then(|| Deposits {
             reporter: self.incarnation.clone(),
-            requests,
-            successes,
+            requests: moved.requests,
+            successes: moved.successes,
+            spent_milli: moved.spent_milli,
             node: self.node.clone(),
             ..Deposits::default()
         })
@@ -214,6 +220,10 @@ impl Lessee {
     pub(crate) fn answered(&mut self, reply: LeaseRetryTokensResponse, now_ms: u64) {
         let Some(pending) = self.pending.take() else { return };
         self.lost = 0;
+        self.ledger.is_out_of_reach.store(false, Ordering::Relaxed);
+        if let Some(policy) = &reply.policy {
+            self.ledger.learn(Rules::of(policy));
+        }
         self.node = reply.node.clone();
         let lease_ms = reply.expires_in.as_ref().map_or(0, millis);
         if lease_ms > 0 {
@@ -258,6 +268,7 @@ impl Lessee {
             self.not_before_ms = now_ms.saturating_add(LOST_PAUSE_MAX_MS);
             return;
         }
+        self.ledger.is_out_of_reach.store(true, Ordering::Relaxed);
         let doubled = LOST_PAUSE_MS.saturating_mul(1 << (self.lost - 1).min(5));
         let pause_ms = doubled.min(LOST_PAUSE_MAX_MS);
         self.not_before_ms =
@@ -293,7 +304,7 @@ impl Lessee {
                 self.hold(None, Content::default());
             }
             let returned = self.take_older(now_ms);
-            let deposits = self.take_deposits();
+            let deposits = self.take_deposits(now_ms);
             if returned.is_some() || deposits.is_some() {
                 return Some(self.request(0, returned, deposits, now_ms));
             }

@@ -10,8 +10,9 @@
 //! - **A lost answer loses no tokens and doubles none.** The request goes out again with the same number
 //!   and the same content, until it is answered. First attempts that were reported to a node that is gone
 //!   are forfeited rather than counted twice.
-//! - **No node, no unlimited retries.** Without a lease every token is denied. First attempts are never
-//!   gated: [`Budget::first_attempt`] only counts.
+//! - **No node, no unlimited retries.** Once the lease has ended, only the policy's share of this process's own
+//!   first attempts is spent, of those that were not reported yet. First attempts are never gated:
+//!   [`Budget::first_attempt`] only counts.
 //! - **Quiet when idle.** A budget without first attempts and retries gives back what it holds, and sends
 //!   nothing until it is used again.
 //!
@@ -22,28 +23,23 @@
 //! last two such periods. The rest of the older lease goes back with that request, and so do the first
 //! attempts counted since. While the answer is on its way the newer lease goes on being spent.
 //!
-//! # What it does not do
-//!
-//! It spends leased tokens only, not the share that its own first attempts paid for: while no node
-//! answers there are no retries once the lease has ended.
-//!
 //! # Layout
 //!
 //! - `supply`: the handle, its budgets, and the future that keeps them supplied
 //! - `budget`: one budget as its users hold it
 //! - `lessee`: when to ask, for how many, and what to make of the answers; pure
 //! - `purse`, `demand`: tokens in one atomic word; how many are wanted
-//! - `settings`, `clock`: what is handed in
+//! - `share`: what own first attempts pay for without a node
+//! - `settings`: what is handed in
 
-mod budget;
-mod clock;
+pub(crate) mod budget;
 mod demand;
 mod lessee;
-mod purse;
+pub(crate) mod purse;
 mod settings;
+mod share;
 mod supply;
 
 pub use self::budget::{Budget, Denied};
-pub use self::clock::{Clock, SystemClock};
 pub use self::settings::Settings;
 pub use self::supply::{BudgetsFull, RetryTokens};

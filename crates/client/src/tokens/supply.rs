@@ -21,9 +21,9 @@ use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use super::budget::{Budget, Ledger, Shared};
-use super::clock::Clock;
 use super::lessee::{Lessee, Step};
 use super::settings::Settings;
+use crate::clock::Clock;
 
 /// At most so many calls when a client closes: one that was not answered, and the rests of the leases
 /// that it and two others brought.

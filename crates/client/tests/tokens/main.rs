@@ -13,7 +13,8 @@ mod node;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_client::tokens::{BudgetsFull, Denied, RetryTokens, Settings, SystemClock};
+use semel_client::SystemClock;
+use semel_client::tokens::{BudgetsFull, Denied, RetryTokens, Settings};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;

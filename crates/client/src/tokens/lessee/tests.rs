@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use semel_proto::v1::RetryPolicy;
+
 use super::*;
+use crate::clock::Clock;
 use crate::tokens::budget::{Budget, Denied, Shared};
-use crate::tokens::clock::Clock;
 
 struct Still(std::sync::atomic::AtomicU64);
 
@@ -244,4 +246,44 @@ fn at_the_end_both_leases_go_back_one_after_the_other() {
     assert_eq!((second.returned_lease, second.returned), (Some(2), 6));
     scene.grant(0, 503);
     assert_eq!(scene.lessee.last_words(504), None);
+}
+
+#[test]
+fn while_no_node_answers_a_tenth_of_the_attempts_since_the_last_report_is_paid_for() {
+    let mut scene = Scene::new();
+    scene.budget.first_attempt();
+    scene.asked(0);
+    scene.grant(0, 1);
+    (0..100).for_each(|_| scene.budget.first_attempt());
+    let reported = scene.asked(450);
+    assert_eq!(reported.deposits.as_ref().unwrap().requests, 100);
+    scene.lose(500);
+    scene.at(1_500);
+    assert_eq!(scene.spend(100), 0, "what was handed over is the node's, if it arrived");
+    (0..45).for_each(|_| scene.budget.first_attempt());
+    scene.at(1_700);
+    assert_eq!(scene.spend(100), 4);
+    assert_eq!(scene.asked(1_800), reported, "word for word");
+    scene.grant(0, 1_850);
+    assert_eq!(scene.spend(100), 0, "a node is in reach again");
+    let deposits = scene.asked(2_900).deposits.unwrap();
+    assert_eq!((deposits.requests, deposits.spent_milli), (45, 4_000));
+}
+
+#[test]
+fn the_share_goes_by_the_policy_that_was_last_heard_of() {
+    let mut scene = Scene::new();
+    scene.budget.first_attempt();
+    scene.asked(0);
+    let policy = RetryPolicy { ratio_per_mille: Some(500), ..RetryPolicy::default() };
+    let node = scene.node.clone();
+    let reply = LeaseRetryTokensResponse { node, policy: Some(policy), ..Default::default() };
+    scene.lessee.answered(reply, 1);
+    scene.budget.first_attempt();
+    scene.asked(1_000);
+    scene.lose(1_010);
+    (0..10).for_each(|_| scene.budget.first_attempt());
+    scene.at(2_500);
+    assert_eq!(scene.spend(100), 5);
+    assert!(scene.budget.is_out_of_reach());
 }

@@ -1,0 +1,157 @@
+//! The fleet's breakers, as one process follows them.
+//!
+//! A breaker belongs to a tenant and a dependency, and to the whole fleet: see the contract. Here its state is
+//! kept in memory, so that admitting a call costs an atomic load: a node streams every change, outcomes go back
+//! in batches, and a call asks a node only for the permit to probe.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use semel_client::breakers::{BreakerSettings, Breakers, Outcome};
+//! use semel_client::{Dice, SystemClock};
+//! use tonic::transport::Endpoint;
+//!
+//! # async fn call() -> Result<(), std::io::Error> { Ok(()) }
+//! # fn random() -> [u8; 16] { [7; 16] }
+//! # async fn example(stopped: impl Future<Output = ()>) -> Result<(), Box<dyn std::error::Error>> {
+//! let channel = Endpoint::from_static("http://127.0.0.1:7450").connect_lazy();
+//! let settings = BreakerSettings::new("acme", random());
+//! let breakers = Breakers::new(channel, settings, Arc::new(SystemClock), Dice::seeded(42));
+//! let breaker = breakers.breaker("stripe")?;
+//!
+//! let work = async {
+//!     let ticket = breaker.enter().await?;
+//!     let result = call().await;
+//!     ticket.tell(if result.is_ok() { Outcome::Succeeded } else { Outcome::Failed });
+//!     result.map_err(Box::<dyn std::error::Error>::from)
+//! };
+//! let (result, ()) = tokio::join!(work, breakers.run(stopped));
+//! # result
+//! # }
+//! ```
+//!
+//! # What it promises
+//!
+//! - **No node, no guessing.** While no node is in reach, the breaker goes on from where the fleet left it, by
+//!   the policy that was last heard of, with this process's own calls: 50 % of at least 20 calls in 30 s,
+//!   a cool-down of 30 s, one probe at a time, unless the policy says otherwise.
+//! - **Who alone fails, alone holds back**: a node says so, and the fleet's breaker stays closed.
+//! - **A lost report counts once**, or not at all.
+//! - **Quiet when idle**: without calls, nothing is sent but what the watch takes.
+//!
+//! It notices a dead connection by its reports, or by the channel's own keep-alive, if that is set.
+//!
+//! # Layout
+//!
+//! - `gate`: where one breaker stands, and whom it lets through; pure
+//! - `window`, `rules`: this process's own outcomes; the policy
+//! - `entry`, `breaker`: one breaker as its users and its supplier share it
+//! - `reports`: which report is sent next; pure
+//! - `run`: the future that watches and reports
+//! - `settings`: what is handed in
+
+mod breaker;
+mod entry;
+mod gate;
+mod reports;
+mod rules;
+mod run;
+mod settings;
+mod window;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thiserror::Error;
+use tokio::sync::Notify;
+use tonic::transport::Channel;
+
+pub(crate) use self::breaker::{Asking, Entrance};
+pub use self::breaker::{Breaker, Ticket};
+use self::entry::{Entry, Shared};
+pub use self::settings::BreakerSettings;
+use self::settings::WATCHED_MAX;
+pub use self::window::Outcome;
+use crate::clock::Clock;
+use crate::dice::Dice;
+
+/// No more breakers can be followed: see [`BreakerSettings::breakers_max`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the client follows as many breakers as it may")]
+pub struct BreakersFull;
+
+/// The breakers of one tenant. Cheap to clone; all clones are the same client. Without
+/// [`run`](Self::run) they know only of this process's own calls.
+#[derive(Clone)]
+pub struct Breakers(Arc<Inner>);
+
+struct Inner {
+    entries: Mutex<BTreeMap<String, Arc<Entry>>>,
+    /// There is one that is not watched yet.
+    arrived: Notify,
+    shared: Arc<Shared>,
+}
+
+impl Breakers {
+    /// A client of the node at the other end of `channel`. Windows and cool-downs are counted on `clock`.
+    #[must_use]
+    pub fn new(
+        channel: Channel,
+        settings: BreakerSettings,
+        clock: Arc<dyn Clock>,
+        dice: Dice,
+    ) -> Self {
+        let shared = Shared {
+            channel,
+            settings,
+            clock,
+            dice,
+            outcomes: Notify::new(),
+            is_urgent: AtomicBool::new(false),
+        };
+        Self(Arc::new(Inner {
+            entries: Mutex::default(),
+            arrived: Notify::new(),
+            shared: Arc::new(shared),
+        }))
+    }
+
+    /// The breaker of a dependency. Keep it: looking it up takes a lock.
+    ///
+    /// # Errors
+    ///
+    /// This one is new, and there are as many as the settings allow.
+    pub fn breaker(&self, dependency: &str) -> Result<Breaker, BreakersFull> {
+        let mut entries = self.entries();
+        if let Some(entry) = entries.get(dependency) {
+            return Ok(Breaker(Arc::clone(entry)));
+        }
+        if entries.len() >= self.0.shared.settings.breakers_max.min(WATCHED_MAX) {
+            return Err(BreakersFull);
+        }
+        let shared = Arc::clone(&self.0.shared);
+        let entry = Arc::new(Entry::new(dependency.to_owned(), shared));
+        entries.insert(dependency.to_owned(), Arc::clone(&entry));
+        self.0.arrived.notify_one();
+        Ok(Breaker(entry))
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Entry>>> {
+        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all(&self) -> Vec<Arc<Entry>> {
+        self.entries().values().cloned().collect()
+    }
+}
+
+impl std::fmt::Debug for Breakers {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Breakers")
+            .field("breakers", &self.entries().len())
+            .field("settings", &self.0.shared.settings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,80 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures::future::BoxFuture;
+use pin_project_lite::pin_project;
+
+use crate::breakers::{Outcome, Ticket};
+use crate::failure::{Classify, FailureKind};
+use crate::layers::{BoxError, Ending, Refused, outcome_of};
+
+pin_project! {
+    /// The future of [`BreakerService`](super::BreakerService).
+    pub struct ResponseFuture<F, P, T> {
+        #[pin]
+        state: State<F, P, T>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<F, P, T> {
+        Running { #[pin] future: F, protocol: P, ticket: Option<Ticket> },
+        Probing { future: BoxFuture<'static, Result<T, BoxError>> },
+        Refused { refused: Refused },
+    }
+}
+
+impl<F, P, T> ResponseFuture<F, P, T> {
+    pub(super) const fn running(future: F, protocol: P, ticket: Ticket) -> Self {
+        Self { state: State::Running { future, protocol, ticket: Some(ticket) } }
+    }
+
+    pub(super) const fn probing(future: BoxFuture<'static, Result<T, BoxError>>) -> Self {
+        Self { state: State::Probing { future } }
+    }
+
+    pub(super) const fn refused(refused: Refused) -> Self {
+        Self { state: State::Refused { refused } }
+    }
+}
+
+impl<F, P, T, E> Future for ResponseFuture<F, P, T>
+where
+    F: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
+    P: Classify<T>,
+{
+    type Output = Result<T, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().state.project() {
+            StateProj::Running { future, protocol, ticket } => {
+                let result = ready!(future.poll(cx)).map_err(Into::into);
+                if let Some(ticket) = ticket.take() {
+                    end(ticket, protocol, &result);
+                }
+                Poll::Ready(result)
+            }
+            StateProj::Probing { future } => future.as_mut().poll(cx),
+            StateProj::Refused { refused } => Poll::Ready(Err((*refused).into())),
+        }
+    }
+}
+
+/// Tells what became of the call; nothing, if that says nothing of the dependency.
+pub(super) fn end<T, P: Classify<T>>(ticket: Ticket, protocol: &P, result: &Result<T, BoxError>) {
+    match outcome_of(protocol, result) {
+        None => ticket.tell(Outcome::Succeeded),
+        Some(Ending::Refused(_)) => drop(ticket),
+        Some(Ending::Failed(failure)) => match failure.kind {
+            FailureKind::NotSent
+            | FailureKind::Throttled
+            | FailureKind::UnknownOutcome
+            | FailureKind::ServerError => ticket.tell(Outcome::Failed),
+            FailureKind::Rejected | FailureKind::InProgress => ticket.tell(Outcome::Ignored),
+            FailureKind::Cancelled => drop(ticket),
+        },
+    }
+}

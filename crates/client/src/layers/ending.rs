@@ -1,0 +1,45 @@
+//! What became of a call, as the layers see it.
+
+use super::{BoxError, Refused};
+use crate::failure::{Classify, Failure, FailureKind};
+
+/// A call that did not go well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// A layer below did not send it: the dependency is not to blame.
+    Refused(Refused),
+    /// It failed.
+    Failed(Failure),
+}
+
+/// What became of a call. `None`: it went well.
+pub(crate) fn outcome_of<T, P: Classify<T>>(
+    protocol: &P,
+    result: &Result<T, BoxError>,
+) -> Option<Ending> {
+    match result {
+        Ok(answer) => protocol.answer(answer).map(Ending::Failed),
+        Err(error) => Some(match Refused::find(&**error) {
+            Some(refused) if refused.is_unsent() => Ending::Refused(*refused),
+            _ => Ending::Failed(protocol.error(&**error)),
+        }),
+    }
+}
+
+impl Ending {
+    /// Its name in metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Refused(refused) => refused.reason(),
+            Self::Failed(failure) => failure.kind.name(),
+        }
+    }
+
+    /// Whether it certainly never left.
+    pub(crate) const fn is_unsent(self) -> bool {
+        match self {
+            Self::Refused(_) => true,
+            Self::Failed(failure) => matches!(failure.kind, FailureKind::NotSent),
+        }
+    }
+}

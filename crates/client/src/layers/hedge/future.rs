@@ -1,0 +1,164 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tower::{Service, ServiceExt};
+
+use super::latencies::Latencies;
+use super::layer::HedgeLayer;
+use crate::deadline::{Deadline, now};
+use crate::failure::Classify;
+use crate::layers::retry::Question;
+use crate::layers::{BoxError, Protocol, outcome_of};
+use crate::metrics::Hedge;
+use crate::root::Root;
+
+pin_project! {
+    /// The future of [`HedgeService`](super::HedgeService). It allocates nothing until a call is slow.
+    pub struct ResponseFuture<S, P, R, F, T> {
+        #[pin]
+        first: F,
+        // What the first attempt came to, while the second is under way.
+        failed: Option<Result<T, BoxError>>,
+        #[pin]
+        slow: Option<Sleep>,
+        second: Option<BoxFuture<'static, Result<T, BoxError>>>,
+        protocol: P,
+        timing: Option<Timing>,
+        hedging: Option<Hedging<S, P, R>>,
+    }
+}
+
+/// What a latency is measured for.
+pub(super) struct Timing {
+    pub(super) latencies: Arc<Latencies>,
+    pub(super) began: Instant,
+}
+
+/// What a second attempt takes.
+pub(super) struct Hedging<S, P, R> {
+    pub(super) layer: HedgeLayer<P>,
+    pub(super) service: S,
+    pub(super) copy: R,
+}
+
+impl<S, P, R, F, T> ResponseFuture<S, P, R, F, T> {
+    pub(super) fn new(
+        first: F,
+        protocol: P,
+        timing: Option<Timing>,
+        hedging: Option<(Duration, Hedging<S, P, R>)>,
+    ) -> Self {
+        let began = timing.as_ref().map(|timing| timing.began);
+        let (delay, hedging) = hedging.unzip();
+        let slow = began.zip(delay).and_then(|(began, delay)| began.checked_add(delay));
+        let slow = slow.map(sleep_until);
+        Self { first, failed: None, slow, second: None, protocol, timing, hedging }
+    }
+}
+
+impl<S, P, R, F, T, E> Future for ResponseFuture<S, P, R, F, T>
+where
+    S: Service<R, Response = T, Error = E, Future = F> + Send + 'static,
+    F: Future<Output = Result<T, E>> + Send,
+    T: Send + 'static,
+    E: Into<BoxError>,
+    P: Protocol<R, T>,
+    R: Send + 'static,
+{
+    type Output = Result<T, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if this.failed.is_none()
+            && let Poll::Ready(result) = this.first.poll(cx)
+        {
+            let result = result.map_err(Into::into);
+            let is_good = outcome_of(this.protocol, &result).is_none();
+            if let Some(timing) = this.timing.take_if(|_| is_good) {
+                timing.end();
+            }
+            if is_good || this.second.is_none() {
+                return Poll::Ready(result);
+            }
+            *this.failed = Some(result);
+        }
+        if let Some(slow) = this.slow.as_mut().as_pin_mut() {
+            ready!(slow.poll(cx));
+            this.slow.set(None);
+            *this.second = this.hedging.take().and_then(Hedging::begin);
+        }
+        let Some(second) = this.second else { return Poll::Pending };
+        let result = ready!(second.as_mut().poll(cx));
+        *this.second = None;
+        if this.failed.is_some() || outcome_of(this.protocol, &result).is_none() {
+            // A first failure says as much as the second.
+            return Poll::Ready(result);
+        }
+        // The first attempt may still succeed.
+        Poll::Pending
+    }
+}
+
+impl Timing {
+    fn end(self) {
+        let now = now();
+        self.latencies.record(now.saturating_duration_since(self.began), now);
+    }
+}
+
+impl<S, P, R> Hedging<S, P, R> {
+    /// Sends the second attempt, if the budget pays for it.
+    fn begin<T, E>(mut self) -> Option<BoxFuture<'static, Result<T, BoxError>>>
+    where
+        S: Service<R, Response = T, Error = E> + Send + 'static,
+        S::Future: Send,
+        E: Into<BoxError>,
+        T: Send + 'static,
+        P: Classify<T> + Send + Sync + 'static,
+        R: Send + 'static,
+    {
+        let root = Root::current();
+        if !self.is_paid(root.as_ref()) {
+            self.count(Hedge::Denied);
+            return None;
+        }
+        self.count(Hedge::Sent);
+        Some(Box::pin(async move {
+            let service = self.service.ready().await.map_err(Into::into)?;
+            let result = service.call(self.copy).await.map_err(Into::into);
+            if let Some(metrics) = &self.layer.metrics
+                && outcome_of(&self.layer.protocol, &result).is_none()
+            {
+                metrics.hedge(Hedge::Won);
+            }
+            result
+        }))
+    }
+
+    fn is_paid(&self, root: Option<&Root>) -> bool {
+        let retries = &self.layer.retries;
+        let question = Question {
+            failure: None,
+            is_repeatable: true,
+            attempt: 1,
+            root_left: root.map_or(u32::MAX, Root::left),
+            layer: retries.layer(),
+            remaining: Deadline::current().map(Deadline::left),
+            expected: retries.expected(),
+            is_breaker_open: retries.is_breaker_open(),
+        };
+        retries.pay_hedge(&question, root)
+    }
+
+    fn count(&self, result: Hedge) {
+        if let Some(metrics) = &self.layer.metrics {
+            metrics.hedge(result);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The whole retry pattern as tower layers, each usable apart.
+//!
+//! | layer | what it does |
+//! |---|---|
+//! | [`DeadlineLayer`] | bounds an operation, or each attempt, and tells the callee what is left |
+//! | [`BulkheadLayer`] | bounds how many calls are under way |
+//! | [`RetryLayer`] | sends a failed call again, if that makes sense and the fleet's budget pays |
+//! | [`HedgeLayer`] | sends a slow call a second time, on the same budget |
+//! | [`BreakerLayer`] | sends a call only while its dependency is worth calling |
+//! | [`Stack`] | all of them, in the order that is right |
+//! | [`GrpcStack`] | the same around a channel of tonic |
+//! | [`InboundLayer`] | for servers: takes up the deadline and the root that a request carries |
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use semel_client::breakers::{BreakerSettings, Breakers};
+//! use semel_client::layers::{Http, Refused, Retries, Stack};
+//! use semel_client::tokens::{RetryTokens, Settings};
+//! use semel_client::{Dice, SystemClock};
+//! use tonic::transport::Endpoint;
+//! use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
+//!
+//! # fn random() -> [u8; 16] { [7; 16] }
+//! # async fn send(request: http::Request<String>) -> Result<http::Response<String>, BoxError> {
+//! #     Ok(http::Response::new(request.into_body()))
+//! # }
+//! # async fn example(stopped: impl Future<Output = ()> + Clone) -> Result<(), BoxError> {
+//! let (clock, dice) = (Arc::new(SystemClock), Dice::seeded(42));
+//! let node = Endpoint::from_static("http://127.0.0.1:7450").connect_lazy();
+//! let tokens = RetryTokens::new(node.clone(), Settings::new(random()), clock.clone());
+//! let settings = BreakerSettings::new("acme", random());
+//! let breakers = Breakers::new(node.clone(), settings, clock, dice.clone());
+//!
+//! let retries = Retries::new(tokens.budget("acme", "stripe")?, dice).asking(node);
+//! let stack = Stack::new(Http::default(), retries, breakers.breaker("stripe")?)
+//!     .within(Duration::from_secs(10))
+//!     .attempt_within(Duration::from_secs(3));
+//!
+//! // Any service of HTTP requests: a client of hyper, of reqwest, a router of axum.
+//! let mut stripe = stack.layer(service_fn(send));
+//!
+//! let work = async {
+//!     let request = http::Request::put("https://api.stripe.com/v1/customers/7").body("{}".to_owned())?;
+//!     match stripe.ready().await?.call(request).await {
+//!         Err(error) => match Refused::find(&*error) {
+//!             Some(Refused::BreakerOpen { .. }) => Ok(http::Response::new("from the cache".to_owned())),
+//!             _ => Err(error),
+//!         },
+//!         answer => answer,
+//!     }
+//! };
+//! // Both are driven for as long as the process lives.
+//! let (answer, (), ()) = tokio::join!(work, tokens.run(stopped.clone()), breakers.run(stopped));
+//! # answer.map(drop)
+//! # }
+//! ```
+//!
+//! # Errors
+//!
+//! Every layer answers with a [`BoxError`]: the service's own, or a [`Refused`]. What a layer refused is never
+//! held against the dependency, and never sent again.
+//!
+//! # What they do not do
+//!
+//! They do not make a call safe to repeat: that takes an idempotency key, and a service that keeps to it. They
+//! don't look into the messages of a stream: an answer counts as good once its head is.
+
+pub mod breaker;
+pub mod bulkhead;
+pub mod deadline;
+mod ending;
+pub mod grpc;
+pub mod hedge;
+pub mod inbound;
+mod protocol;
+mod refused;
+pub mod retry;
+pub mod stack;
+
+pub use self::breaker::{BreakerLayer, BreakerService};
+pub use self::bulkhead::{BulkheadLayer, BulkheadService};
+pub use self::deadline::{DeadlineLayer, DeadlineService};
+pub(crate) use self::ending::{Ending, outcome_of};
+pub use self::grpc::{GrpcService, GrpcStack, ReplayBody, status_of};
+pub use self::hedge::{HedgeLayer, HedgeService, HedgeSettings};
+pub use self::inbound::{InboundLayer, InboundService};
+pub use self::protocol::{
+    Calls, Grpc, Http, IDEMPOTENCY_KEY_HEADER, Protocol, Repeatable, RequestPolicy, SendOnce,
+};
+pub use self::refused::{BoxError, Refused};
+pub use self::retry::{Retries, RetryLayer, RetryService};
+pub use self::stack::{Stack, Stacked};
+
+#[cfg(test)]
+mod tests;

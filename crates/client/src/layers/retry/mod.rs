@@ -1,0 +1,34 @@
+//! Sends a failed call again, if that makes sense, and if the fleet's budget pays for it.
+//!
+//! The order in which it is decided is the contract's: the failure, whether the request may be repeated, the
+//! layer, the attempts of this call and the retries of its [root](crate::Root), the deadline, the breaker, the
+//! budget. A token is taken from what is leased, which costs nothing; only without one the node is asked, and
+//! only while it does not answer, this process's own first attempts pay. Then the jittered backoff of the
+//! policy is waited for, on top of what the dependency asked for itself.
+//!
+//! Every first attempt is counted for the budget, but one that a layer below refused. Put it above a breaker and
+//! an attempt's deadline, so that they see each attempt; a refusal of theirs ends the call.
+//!
+//! A policy that only observes is observed by nodes: they grant every token. How many attempts a call has, and
+//! which failures are mended, stays as the policy says.
+//!
+//! - `verdict`, `backoff`: the rule; pure
+//! - `retries`: the rule with a budget, a breaker and a node to ask
+//! - `layer`, `service`, `future`: the layer
+
+mod ask;
+mod backoff;
+mod future;
+mod layer;
+mod retries;
+mod service;
+mod verdict;
+
+pub use self::future::ResponseFuture;
+pub use self::layer::RetryLayer;
+pub use self::retries::Retries;
+pub use self::service::RetryService;
+pub(crate) use self::verdict::Question;
+
+#[cfg(test)]
+mod tests;

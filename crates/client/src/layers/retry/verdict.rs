@@ -1,0 +1,139 @@
+//! Whether a retry may be made, but for the budget. The first reason that applies is the answer. Pure.
+
+use std::time::Duration;
+
+use semel_proto::v1::RetryVerdict;
+
+use super::backoff::delay;
+use crate::failure::{Failure, WorkDone};
+use crate::rules::Rules;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question<'a> {
+    /// `None`: the attempt is only slow, and a second one is to race it.
+    pub(crate) failure: Option<Failure>,
+    pub(crate) is_repeatable: bool,
+    /// Attempts that the call has had, from 1.
+    pub(crate) attempt: u32,
+    /// Retries that the root has left.
+    pub(crate) root_left: u32,
+    pub(crate) layer: &'a str,
+    /// What remains of the operation's deadline; `None`: it has none.
+    pub(crate) remaining: Option<Duration>,
+    pub(crate) expected: Duration,
+    pub(crate) is_breaker_open: bool,
+}
+
+/// How long to wait before the retry, if the budget pays for it. `roll` is uniform.
+///
+/// # Errors
+///
+/// Why not.
+pub(super) fn judge(
+    question: &Question<'_>,
+    rules: &Rules,
+    roll: u64,
+) -> Result<Duration, RetryVerdict> {
+    // The attempt before may be about to succeed.
+    let work_done = question.failure.map_or(WorkDone::Perhaps, |failure| failure.kind.work_done());
+    if work_done == WorkDone::Irrelevant {
+        return Err(RetryVerdict::NotRetryable);
+    }
+    if work_done == WorkDone::Perhaps && !question.is_repeatable {
+        return Err(RetryVerdict::Unsafe);
+    }
+    if !rules.retry_layer.is_empty() && rules.retry_layer != question.layer {
+        return Err(RetryVerdict::NotThisLayer);
+    }
+    if question.attempt >= rules.attempts_max {
+        return Err(RetryVerdict::AttemptsExhausted);
+    }
+    if question.root_left == 0 {
+        return Err(RetryVerdict::RootExhausted);
+    }
+    let wait = question.failure.map(|failure| delay(rules, &failure, question.attempt, roll));
+    let wait = wait.unwrap_or_default();
+    let needed = wait.saturating_add(question.expected);
+    if question.remaining.is_some_and(|remaining| needed >= remaining) {
+        return Err(RetryVerdict::Deadline);
+    }
+    if question.is_breaker_open {
+        return Err(RetryVerdict::BreakerOpen);
+    }
+    Ok(wait)
+}
+
+/// The verdict in metrics.
+pub(super) const fn name(verdict: RetryVerdict) -> &'static str {
+    match verdict {
+        RetryVerdict::Unspecified => "unspecified",
+        RetryVerdict::NotRetryable => "not_retryable",
+        RetryVerdict::Unsafe => "unsafe",
+        RetryVerdict::NotThisLayer => "not_this_layer",
+        RetryVerdict::AttemptsExhausted => "attempts_exhausted",
+        RetryVerdict::RootExhausted => "root_exhausted",
+        RetryVerdict::Deadline => "deadline",
+        RetryVerdict::BreakerOpen => "breaker_open",
+        RetryVerdict::BudgetExhausted => "budget_exhausted",
+        RetryVerdict::Granted => "granted",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_proto::v1::RetryPolicy;
+
+    use super::*;
+    use crate::failure::FailureKind;
+
+    fn rules() -> Rules {
+        Rules::of(&RetryPolicy { retry_layer: "edge".into(), ..RetryPolicy::default() })
+    }
+
+    fn fine() -> Question<'static> {
+        Question {
+            failure: Some(Failure::of(FailureKind::UnknownOutcome)),
+            is_repeatable: true,
+            attempt: 1,
+            root_left: 4,
+            layer: "edge",
+            remaining: Some(Duration::from_millis(61)),
+            expected: Duration::from_millis(10),
+            is_breaker_open: false,
+        }
+    }
+
+    #[test]
+    fn the_first_reason_that_applies_is_the_answer() {
+        let last = Question { is_breaker_open: true, ..fine() };
+        let sixth = Question { remaining: Some(Duration::from_millis(60)), ..last };
+        let fifth = Question { root_left: 0, ..sixth };
+        let fourth = Question { attempt: 3, ..fifth };
+        let third = Question { layer: "client", ..fourth };
+        let second = Question { is_repeatable: false, ..third };
+        let first = Question { failure: Some(Failure::of(FailureKind::Rejected)), ..second };
+        let of = |question: &Question<'_>| judge(question, &rules(), u64::MAX);
+        assert_eq!(of(&first), Err(RetryVerdict::NotRetryable));
+        assert_eq!(of(&second), Err(RetryVerdict::Unsafe));
+        assert_eq!(of(&third), Err(RetryVerdict::NotThisLayer));
+        assert_eq!(of(&fourth), Err(RetryVerdict::AttemptsExhausted));
+        assert_eq!(of(&fifth), Err(RetryVerdict::RootExhausted));
+        assert_eq!(of(&sixth), Err(RetryVerdict::Deadline));
+        assert_eq!(of(&last), Err(RetryVerdict::BreakerOpen));
+        assert_eq!(of(&fine()), Ok(Duration::from_millis(50)));
+    }
+
+    #[test]
+    fn what_never_left_may_be_sent_whatever_it_is_and_a_hedge_only_what_may_be_repeated() {
+        let unsafe_one = Question { is_repeatable: false, ..fine() };
+        for kind in [FailureKind::NotSent, FailureKind::InProgress] {
+            let question = Question { failure: Some(Failure::of(kind)), ..unsafe_one };
+            assert!(judge(&question, &rules(), 0).is_ok(), "{kind:?}");
+        }
+        let hedge = Question { failure: None, ..fine() };
+        assert_eq!(judge(&hedge, &rules(), u64::MAX), Ok(Duration::ZERO));
+        let hedge = Question { failure: None, ..unsafe_one };
+        assert_eq!(judge(&hedge, &rules(), 0), Err(RetryVerdict::Unsafe));
+    }
+}

@@ -1,0 +1,165 @@
+//! The client's breakers against a node: what it says, what it is told, and what happens without it.
+
+use std::time::Duration;
+
+use semel_client::breakers::{Breaker, Outcome};
+use semel_client::layers::Refused;
+use semel_proto::v1::{BreakerCondition, ProbeOutcome};
+use tokio::time::sleep;
+
+use crate::node::{Node, seconds};
+use crate::support::Client;
+
+const MS: Duration = Duration::from_millis(1);
+
+async fn call(breaker: &Breaker, outcome: Outcome) -> Result<(), Refused> {
+    breaker.enter().await.map(|ticket| ticket.tell(outcome))
+}
+
+fn opened(node: &Node) {
+    node.say(|breaker| {
+        breaker.condition = BreakerCondition::Open.into();
+        (breaker.generation, breaker.admitted_per_mille) = (1, 0);
+        breaker.look_again = seconds(30);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fleets_word_arrives_and_stands() {
+    let (node, channel) = Node::start();
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            assert!(!breaker.is_local());
+            opened(&node);
+            sleep(MS * 50).await;
+            let refused = call(&breaker, Outcome::Succeeded).await;
+            let Err(Refused::BreakerOpen { retry_after }) = refused else { panic!("{refused:?}") };
+            assert!(retry_after > Duration::from_secs(29), "{retry_after:?}");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_are_gathered_and_reported_with_their_generation_and_a_number() {
+    let (node, channel) = Node::start();
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            node.say(|breaker| breaker.generation = 5);
+            sleep(MS * 50).await;
+            for outcome in [Outcome::Succeeded, Outcome::Failed, Outcome::Failed, Outcome::Ignored]
+            {
+                call(&breaker, outcome).await.unwrap();
+            }
+            sleep(MS * 150).await;
+            assert!(node.book(|book| book.reports.is_empty()), "they are gathered");
+            sleep(MS * 100).await;
+            call(&breaker, Outcome::Succeeded).await.unwrap();
+        })
+        .await;
+    let reports = node.book(|book| book.reports.clone());
+    assert_eq!(reports.len(), 2, "the last one is sent at the end");
+    let counts = reports[0].outcomes[0].counts.unwrap();
+    assert_eq!((counts.succeeded, counts.failed, counts.ignored), (1, 2, 1));
+    assert_eq!((reports[0].seq, reports[0].outcomes[0].generation), (1, 5));
+    assert_eq!((reports[1].seq, reports[1].node.len()), (2, 16));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_call_probes_with_the_nodes_permit_and_its_end_is_told_at_once() {
+    let (node, channel) = Node::start();
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            opened(&node);
+            sleep(Duration::from_secs(31)).await;
+            node.book(|book| {
+                (book.permits, book.breaker.probe_due) = (1, true);
+            });
+            let (first, second) = tokio::join!(breaker.enter(), breaker.enter());
+            let ticket = first.unwrap();
+            assert!(ticket.is_probe());
+            second.unwrap_err();
+            ticket.tell(Outcome::Ignored);
+            sleep(MS * 10).await;
+            let probes = node.book(|book| book.reports[0].outcomes[0].probes.clone());
+            assert_eq!(probes[0].outcome(), ProbeOutcome::Succeeded, "a rejection proves life");
+            sleep(MS * 200).await;
+            breaker.enter().await.unwrap_err();
+            let asked = node.book(|book| book.states.len());
+            assert!((2..=3).contains(&asked), "{asked}");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_is_dropped_is_told_as_inconclusive() {
+    let (node, channel) = Node::start();
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            opened(&node);
+            sleep(Duration::from_secs(31)).await;
+            node.book(|book| book.permits = 1);
+            drop(breaker.enter().await.unwrap());
+            sleep(MS * 10).await;
+            let probes = node.book(|book| book.reports[0].outcomes[0].probes.clone());
+            assert_eq!(probes[0].outcome(), ProbeOutcome::Inconclusive);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_node_each_process_decides_and_the_fleet_does_again_afterwards() {
+    let (node, channel) = Node::start();
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            node.cut_off().await;
+            sleep(MS * 50).await;
+            assert!(breaker.is_local());
+            for _ in 0..20 {
+                call(&breaker, Outcome::Failed).await.unwrap();
+            }
+            call(&breaker, Outcome::Failed).await.unwrap_err();
+            node.serve();
+            sleep(Duration::from_secs(5)).await;
+            assert!(!breaker.is_local());
+            call(&breaker, Outcome::Succeeded).await.unwrap();
+        })
+        .await;
+    let reports = node.book(|book| book.reports.clone());
+    assert_eq!(reports.len(), 1, "what came about meanwhile is not of now");
+    assert_eq!(reports[0].outcomes[0].counts.unwrap().failed, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_alone_fails_holds_back_by_itself() {
+    let (node, channel) = Node::start();
+    node.book(|book| book.isolated_for = seconds(5));
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            for _ in 0..20 {
+                call(&breaker, Outcome::Failed).await.unwrap();
+            }
+            sleep(MS * 300).await;
+            call(&breaker, Outcome::Failed).await.unwrap_err();
+            sleep(Duration::from_secs(5)).await;
+            call(&breaker, Outcome::Succeeded).await.unwrap();
+        })
+        .await;
+}

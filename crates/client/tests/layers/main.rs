@@ -1,0 +1,15 @@
+//! The layers against nodes in the same process, in virtual time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod breakers;
+mod grpc;
+mod node;
+mod outage;
+mod support;
