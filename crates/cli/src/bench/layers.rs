@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_failed_call_or_too_high_a_cost_spoils_the_run() {
-        let report = |failed, layered_us| {
+        let report = |failed, layered_us: u64| {
             let side = |us| Side { calls: 10, failed: 0, took: Duration::from_micros(us) };
             let mut report = LayersReport::default();
             report.add(1, &side(10), &Side { failed, ..side(10 + layered_us) });

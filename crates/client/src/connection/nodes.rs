@@ -50,7 +50,7 @@ impl Node {
 
     /// How long it is still to be left alone.
     fn aside(&self) -> Duration {
-        self.health().aside.map_or(Duration::ZERO, |until| until.left())
+        self.health().aside.map_or(Duration::ZERO, Deadline::left)
     }
 
     /// Counts a call, for as long as the returned value lives. If the node failed last, others leave it
