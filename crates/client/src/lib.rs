@@ -98,6 +98,7 @@ pub mod consumer;
 mod deadline;
 pub mod fingerprint;
 pub mod keys;
+pub mod layers;
 pub mod once;
 pub mod recovery;
 pub mod tokens;
