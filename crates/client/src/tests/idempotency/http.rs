@@ -127,7 +127,8 @@ async fn the_handler_says_what_became_of_its_work() {
 #[tokio::test(start_paused = true)]
 async fn whoever_comes_meanwhile_is_told_to_come_again_or_waits() {
     let node = Semel::default_node(&[]);
-    let (layer, waiting) = (layer(&node), layer(&node).wait(Duration::from_secs(10)));
+    let layer = layer(&node);
+    let waiting = layer.clone().wait(Duration::from_secs(10));
     let handler = Handler::new(async |number, _| {
         sleep(Duration::from_millis(1_500)).await;
         answer(201, number)

@@ -26,7 +26,7 @@ async fn a_caller_who_hangs_up_never_releases_the_key() {
     let layer = layer(&node);
     let handler = Handler::new(slow);
     assert!(timeout(SECOND, send(&layer, &handler, this_charge())).await.is_err());
-    assert_eq!(node.calls().last(), Some(&"claim"), "nothing was told of it");
+    assert!(node.calls().iter().all(|call| ["claim", "renew"].contains(call)));
     send(&layer, &handler, this_charge()).await.assert_problem(409, "IN_PROGRESS");
     sleep(3 * SECOND).await;
     for _ in 0..2 {
