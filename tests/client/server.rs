@@ -89,7 +89,7 @@ async fn charge(address: SocketAddr, order: &str) -> Answer {
     let request = Request::post("/charges")
         .header("host", "localhost")
         .header("idempotency-key", format!("\"{order}\""))
-        .body(Full::from("4200 EUR"))
+        .body(Full::new(Bytes::from_static(b"4200 EUR")))
         .unwrap();
     let answer = async move {
         let (parts, body) = sender.send_request(request).await.unwrap().into_parts();

@@ -150,7 +150,7 @@ async fn send(
         .header("host", address.to_string())
         .header("content-type", "application/json")
         .header("idempotency-key", format!("\"{order}\""))
-        .body(Full::from(r#"{"amount": 4200, "currency": "EUR"}"#))?;
+        .body(Full::new(Bytes::from_static(br#"{"amount": 4200, "currency": "EUR"}"#)))?;
     let answer = async move {
         let (parts, body) = sender.send_request(request).await?.into_parts();
         Ok::<_, hyper::Error>((parts.status, parts.headers, body.collect().await?.to_bytes()))

@@ -1,21 +1,7 @@
 //! gRPC: the same rules for unary calls, with the key in the metadata entry `idempotency-key`.
 //!
-//! A refusal is a status with an `ErrorInfo` (domain `semel.v1`), and where coming again makes sense, with a
-//! `RetryInfo` and the entry `grpc-retry-pushback-ms`, which retry policies of gRPC keep to:
-//!
-//! | code | reasons | to do |
-//! |---|---|---|
-//! | `ABORTED`, with a delay | `IN_PROGRESS` | come again with the same key |
-//! | `UNAVAILABLE`, with a delay | `SEMEL_UNREACHABLE`, `OVERLOADED` | come again with the same key |
-//! | `DEADLINE_EXCEEDED` | `OUTCOME_UNKNOWN` | come again with the same key |
-//! | `FAILED_PRECONDITION` | `KEY_PAYLOAD_MISMATCH`, `OUTCOME_UNKNOWN`, `KEY_EXPIRED`, `ANSWER_OMITTED` | not by a retry |
-//! | `INVALID_ARGUMENT` | `KEY_MISSING`, `KEY_INVALID`, `BODY_UNREAD` | send it otherwise |
-//! | `OUT_OF_RANGE` | `BODY_TOO_LARGE` | send less: as tonic has it |
-//! | `UNIMPLEMENTED` | `NOT_UNARY` | send streams without a key |
-//! | `INTERNAL` | `MISCONFIGURED` | tell the service's operators |
-//!
-//! What is being done now is `ABORTED` rather than `UNAVAILABLE`: it is no failure of the service, and must
-//! not open a breaker.
+//! Where coming again makes sense, a refusal has the entry `grpc-retry-pushback-ms` too, which retry policies of
+//! gRPC keep to.
 //!
 //! The message of an answer is stored as it is encoded, without its frame; a recovery worker settles a key with
 //! `Response::new(0, message.encode_to_vec())`. So that it is never compressed for one caller and replayed to
@@ -70,7 +56,7 @@ impl Default for GrpcDialect {
 }
 
 impl GrpcDialect {
-    /// What an answer means that has no [`Verdict`] among its extensions. Default: [`verdict_of_code`].
+    /// What an answer means that has no [`Verdict`] of its own. Default: [`verdict_of_code`].
     pub fn classify(mut self, classify: impl Fn(Code) -> Verdict + Send + Sync + 'static) -> Self {
         self.classify = Arc::new(classify);
         self
@@ -102,7 +88,10 @@ impl Dialect for GrpcDialect {
     }
 
     fn verdict<B>(&self, answer: &Response<AnswerBody<B>>) -> Verdict {
-        code(answer).map_or(Verdict::Unknown, |code| (self.classify)(code))
+        // tonic leaves the handler's status there.
+        let said = answer.extensions().get().and_then(Verdict::of);
+        let code = code(answer);
+        said.or_else(|| code.map(|code| (self.classify)(code))).unwrap_or(Verdict::Unknown)
     }
 
     fn store<B>(&self, answer: &Response<AnswerBody<B>>) -> Option<keys::Response> {

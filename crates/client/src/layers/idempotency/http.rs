@@ -1,18 +1,4 @@
 //! HTTP, as the IETF draft of the `Idempotency-Key` header has it.
-//!
-//! A refusal is a problem of RFC 9457, with the stable `reason` as its extension:
-//!
-//! | status | reasons | to do |
-//! |---|---|---|
-//! | 400 | `KEY_MISSING`, `KEY_INVALID`, `BODY_UNREAD`, `NOT_UNARY` | send it otherwise |
-//! | 409, `Retry-After` | `IN_PROGRESS` | come again with the same key |
-//! | 409 | `OUTCOME_UNKNOWN` | wait until it is settled: nobody knows when |
-//! | 410 | `ANSWER_OMITTED`, `KEY_EXPIRED` | look for the effect itself |
-//! | 413 | `BODY_TOO_LARGE` | send less |
-//! | 422 | `KEY_PAYLOAD_MISMATCH` | take a new key for a new intent |
-//! | 500 | `MISCONFIGURED` | tell the service's operators |
-//! | 503, `Retry-After` | `SEMEL_UNREACHABLE`, `OVERLOADED` | come again with the same key |
-//! | 504 | `OUTCOME_UNKNOWN` | come again with the same key |
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -94,6 +94,9 @@ impl<D: Dialect> IdempotencyLayer<D> {
         if let Some(retention) = self.retention {
             once = once.retention(retention);
         }
+        if let Some(first_sent) = self.first_sent.as_ref().and_then(|of| of(request)) {
+            once = once.first_sent(first_sent);
+        }
         Ok(once)
     }
 }

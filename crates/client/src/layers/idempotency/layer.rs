@@ -1,7 +1,7 @@
 //! The layer, and what can be chosen.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::request::Parts;
 use tokio_util::task::TaskTracker;
@@ -31,6 +31,7 @@ pub struct IdempotencyLayer<D> {
     pub(super) operation: Of<Option<String>>,
     pub(super) tenant: Option<Of<String>>,
     pub(super) caller: Option<Of<String>>,
+    pub(super) first_sent: Option<Of<Option<SystemTime>>>,
     pub(super) key_optional: bool,
     pub(super) lease: Option<Duration>,
     pub(super) retention: Option<Duration>,
@@ -57,7 +58,12 @@ impl IdempotencyLayer<HttpDialect> {
 
 impl IdempotencyLayer<GrpcDialect> {
     /// For a server of tonic. `operation` names what a call wants done, or says with `None` that it is none of
-    /// the layer's business: name unary methods only, by the path of the URI.
+    /// the layer's business: name unary methods only, by the path of the URI. A call with a key that is no single
+    /// message is refused; an answer of more than one is never replayed.
+    ///
+    /// The message of an answer is stored as it is encoded, so a recovery worker settles a key with
+    /// `Response::new(0, message.encode_to_vec())`. Calls with a key are answered uncompressed; a caller who
+    /// compresses has to do it in the same way on every attempt.
     pub fn grpc(
         client: Client,
         operation: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
@@ -74,6 +80,7 @@ impl<D> IdempotencyLayer<D> {
             operation,
             tenant: None,
             caller: None,
+            first_sent: None,
             key_optional: false,
             lease: None,
             retention: None,
@@ -107,6 +114,16 @@ impl<D> IdempotencyLayer<D> {
     /// Semel sees a digest of it, in front of the key, which has 222 bytes at the most then.
     pub fn caller_by(mut self, caller: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         self.caller = Some(Arc::new(caller));
+        self
+    }
+
+    /// When the intent was made, if the request tells: [`Once::first_sent`](crate::once::Once::first_sent). With
+    /// it, a key that is older than Semel's memory is refused rather than handled a second time.
+    pub fn first_sent_by(
+        mut self,
+        first_sent: impl Fn(&Parts) -> Option<SystemTime> + Send + Sync + 'static,
+    ) -> Self {
+        self.first_sent = Some(Arc::new(first_sent));
         self
     }
 
@@ -171,7 +188,8 @@ impl<D> IdempotencyLayer<D> {
 
     /// The longest answer that is stored, in bytes: as much is read before any of it is handed on. One that is
     /// longer goes to whoever waits for it, and later attempts are told that it was not stored. Default:
-    /// 1 MiB, as at the nodes.
+    /// 1 MiB, as at the nodes. The status of gRPC comes after the message, so beyond this the outcome of a call is
+    /// unknown.
     pub const fn answer_max_bytes(mut self, most: usize) -> Self {
         self.answer_max_bytes = most;
         self

@@ -48,7 +48,9 @@ impl Problem {
         match error.reason() {
             Some(Reason::KeyPayloadMismatch | Reason::FingerprintIncomparable) => Self::Mismatch,
             Some(Reason::KeyExpired) => Self::Expired,
-            Some(Reason::KeyInvalid) => Self::KeyInvalid(error.to_string()),
+            Some(Reason::KeyInvalid | Reason::FirstSentInvalid) => {
+                Self::KeyInvalid(error.to_string())
+            }
             _ if error.is_repeatable() => {
                 tracing::warn!(%error, "a request was refused because Semel can not be asked");
                 Self::Unreachable(error.retry_after().unwrap_or(PAUSE))

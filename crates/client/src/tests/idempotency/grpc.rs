@@ -12,7 +12,7 @@ use tower::{Layer, ServiceExt};
 
 use super::super::semel::{Mood, Node, Semel, client};
 use crate::layers::IdempotencyLayer;
-use crate::layers::idempotency::GrpcDialect;
+use crate::layers::idempotency::{GrpcDialect, Verdict};
 
 /// Only one method is named to the layer.
 fn layer(semel: &Node) -> IdempotencyLayer<GrpcDialect> {
@@ -73,6 +73,8 @@ async fn a_status_is_replayed_if_it_is_final() {
         (Status::resource_exhausted("later"), 2, Code::Ok),
         (Status::unavailable("the provider hung up"), 1, Code::FailedPrecondition),
         (Status::internal("a bug"), 1, Code::FailedPrecondition),
+        (Verdict::NotDone.on(Status::unavailable("it was not even asked")), 2, Code::Ok),
+        (Verdict::FailedFinal.on(Status::aborted("for good")), 1, Code::Aborted),
     ] {
         let semel = Semel::default_node(&[]);
         let service = Semel::default_node(&[Mood::Refuse(status.clone()), Mood::Answer]);
@@ -84,8 +86,8 @@ async fn a_status_is_replayed_if_it_is_final() {
         assert_eq!(service.calls().len(), runs, "{status}");
         if let Err(second) = second {
             match next {
-                Code::NotFound => assert_eq!(second.message(), status.message()),
-                _ => assert_eq!(reason(&second), "OUTCOME_UNKNOWN"),
+                Code::FailedPrecondition => assert_eq!(reason(&second), "OUTCOME_UNKNOWN"),
+                _ => assert_eq!(second.message(), status.message()),
             }
         }
     }
@@ -129,4 +131,26 @@ async fn methods_that_are_not_named_and_calls_without_a_key_go_through() {
     call(&unnamed, &service, keyed("1", "b")).await.unwrap();
     assert_eq!(service.calls(), ["claim", "claim"]);
     assert!(semel.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_with_a_key_is_refused() {
+    let semel = Semel::default_node(&[]);
+    let service = Semel::default_node(&[]);
+    let server = KeysServer::new(service.clone())
+        .map_request(|request: ::http::Request<tonic::body::Body>| request);
+    let server = layer(&semel).layer(server.map_err(|never| -> tower::BoxError { match never {} }));
+    let one = [0, 0, 0, 0, 1, 7];
+    for (body, expected) in
+        [(one.repeat(2), "12"), (Vec::new(), "12"), (vec![0, 0, 0, 0, 9, 7], "12")]
+    {
+        let request = ::http::Request::post("/semel.v1.Keys/ClaimKey")
+            .header("content-type", "application/grpc")
+            .header("idempotency-key", "1")
+            .body(tonic::body::Body::new(http_body_util::Full::new(bytes::Bytes::from(body))))
+            .unwrap();
+        let answer = server.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.headers()["grpc-status"], expected);
+    }
+    assert!(service.calls().is_empty() && semel.calls().is_empty());
 }
