@@ -74,7 +74,7 @@ impl<B: Body<Data = Bytes>> Body for AnswerBody<B> {
     fn is_end_stream(&self) -> bool {
         self.bytes.is_empty()
             && self.trailers.is_none()
-            && self.rest.as_ref().is_none_or(|rest| rest.is_end_stream())
+            && self.rest.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
