@@ -5,6 +5,7 @@
 //! - `impatient`: a slow charge, an impatient caller, and one charge all the same
 //! - `lost_nodes`: nodes are stopped, frozen and killed under load, and no call fails
 //! - `recovery`: workers that are lost after the effect, and the job that settles what they left
+//! - `server`: a server of HTTP whose writes happen once, raced for, and killed midway
 //! - `fleet`: three nodes over one PostgreSQL server
 
 #![allow(
@@ -26,3 +27,4 @@ mod fleet;
 mod impatient;
 mod lost_nodes;
 mod recovery;
+mod server;

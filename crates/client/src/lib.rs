@@ -46,6 +46,12 @@
 //!
 //! The module [`once`] says what that promises. Each call of it can be made alone: see [`keys`].
 //!
+//! # A server whose writes happen once
+//!
+//! Around handlers of HTTP or gRPC, [`layers::IdempotencyLayer`] does all of that for every request with an
+//! idempotency key: a router of axum or a server of tonic takes it as any other layer of tower. The module
+//! [`layers::idempotency`] says what callers get.
+//!
 //! # Retry tokens
 //!
 //! A retry budget belongs to a tenant and a dependency, and to the whole fleet: its retries stay a share
@@ -86,6 +92,7 @@
 //!
 //! - [`once`]: a write that happens once: claim, work under a renewed lease, complete, or replay
 //! - [`consumer`]: the same for each event of a queue, many at a time
+//! - [`layers`]: the same for each request of a server, as a tower layer
 //! - [`recovery`]: settles what lost owners left behind
 //! - [`keys`]: the calls, one by one, with plain types
 //! - [`fingerprint`]: what a key stands for

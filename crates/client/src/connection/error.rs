@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, RpcStatusExt, StatusExt};
 
 /// The domain of every reason of Semel.
-const DOMAIN: &str = "semel.v1";
+pub(crate) const DOMAIN: &str = "semel.v1";
 
 /// Why a call brought no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -21,6 +21,7 @@ mod tls;
 
 pub(crate) use self::call::Time;
 pub use self::client::{Client, ClientBuilder};
+pub(crate) use self::error::DOMAIN;
 pub use self::error::{Error, Reason, Refusal};
 #[cfg(test)]
 pub(crate) use self::nodes::{Node, Transport};

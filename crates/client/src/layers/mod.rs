@@ -9,6 +9,7 @@
 //! | [`BreakerLayer`] | sends a call only while its dependency is worth calling |
 //! | [`Stack`] | all of them, in the order that is right |
 //! | [`GrpcStack`] | the same around a channel of tonic |
+//! | [`IdempotencyLayer`] | for servers: a request with an idempotency key is handled once |
 //! | [`InboundLayer`] | for servers: takes up the deadline and the root that a request carries |
 //!
 //! ```no_run
@@ -73,6 +74,7 @@ pub mod deadline;
 mod ending;
 pub mod grpc;
 pub mod hedge;
+pub mod idempotency;
 pub mod inbound;
 mod protocol;
 mod refused;
@@ -85,6 +87,7 @@ pub use self::deadline::{DeadlineLayer, DeadlineService};
 pub(crate) use self::ending::{Ending, outcome_of};
 pub use self::grpc::{GrpcService, GrpcStack, ReplayBody, status_of};
 pub use self::hedge::{HedgeLayer, HedgeService, HedgeSettings};
+pub use self::idempotency::{IdempotencyLayer, IdempotencyService};
 pub use self::inbound::{InboundLayer, InboundService};
 pub use self::protocol::{
     Calls, Grpc, Http, IDEMPOTENCY_KEY_HEADER, Protocol, Repeatable, RequestPolicy, SendOnce,

@@ -63,6 +63,7 @@ pub struct Once {
     client: Client,
     request: ClaimRequest,
     deadline: Option<Deadline>,
+    claim_time: Option<Duration>,
     grace: Duration,
     lease_loss: LeaseLoss,
 }
@@ -75,6 +76,7 @@ impl Client {
             client: self.clone(),
             request: ClaimRequest::new(operation, key),
             deadline: None,
+            claim_time: None,
             grace: GRACE,
             lease_loss: LeaseLoss::default(),
         }
@@ -131,6 +133,13 @@ impl Once {
         self
     }
 
+    /// How long claiming may take, beside what is [waited](Self::wait) for somebody else. Default: until the
+    /// deadline. Whoever would rather be refused soon than wait for a Semel that is out of reach sets less.
+    pub const fn claim_within(mut self, time: Duration) -> Self {
+        self.claim_time = Some(time);
+        self
+    }
+
     /// For how long completing is tried at the least, also after the deadline. Default: 5 s.
     pub const fn completion_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
@@ -155,7 +164,10 @@ impl Once {
         W: Future<Output = Work>,
     {
         let deadline = self.deadline.unwrap_or_else(|| Deadline::within(TIME));
-        let held = match Opening::of(self.client.claim(&self.request, deadline).await?) {
+        let claim_by = self
+            .claim_time
+            .map_or(deadline, |time| deadline.earlier(time.saturating_add(self.request.waits())));
+        let held = match Opening::of(self.client.claim(&self.request, claim_by).await?) {
             Opening::Work(held) => held,
             Opening::Answer(outcome) => return Ok(outcome),
         };

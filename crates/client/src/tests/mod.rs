@@ -2,5 +2,6 @@
 
 mod calls;
 mod consumer;
+mod idempotency;
 mod once;
 mod semel;
