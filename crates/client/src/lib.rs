@@ -85,6 +85,7 @@
 //! - [`once`]: a write that happens once: claim, work under a renewed lease, complete, or replay
 //! - [`consumer`]: the same for each event of a queue, many at a time
 //! - [`recovery`]: settles what lost owners left behind
+//! - `local`, with the feature `postgres`: effects in your own database, with a receipt in the same transaction
 //! - [`keys`]: the calls, one by one, with plain types
 //! - [`fingerprint`]: what a key stands for
 //! - [`connection`]: which node to ask, how long, and what an error means
@@ -98,6 +99,8 @@ pub mod consumer;
 mod deadline;
 pub mod fingerprint;
 pub mod keys;
+#[cfg(feature = "postgres")]
+pub mod local;
 pub mod once;
 pub mod recovery;
 pub mod tokens;
