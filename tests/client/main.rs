@@ -2,8 +2,10 @@
 //!
 //! # Layout
 //!
+//! - `examples`: the examples of the client, killed where it hurts
 //! - `impatient`: a slow charge, an impatient caller, and one charge all the same
 //! - `lost_nodes`: nodes are stopped, frozen and killed under load, and no call fails
+//! - `local`: effects with receipts in a database of the caller's own
 //! - `recovery`: workers that are lost after the effect, and the job that settles what they left
 //! - `server`: a server of HTTP whose writes happen once, raced for, and killed midway
 //! - `fleet`: three nodes over one PostgreSQL server
@@ -23,8 +25,10 @@ mod postgres;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod examples;
 mod fleet;
 mod impatient;
+mod local;
 mod lost_nodes;
 mod recovery;
 mod server;

@@ -94,6 +94,7 @@
 //! - [`consumer`]: the same for each event of a queue, many at a time
 //! - [`layers`]: the same for each request of a server, as a tower layer
 //! - [`recovery`]: settles what lost owners left behind
+//! - `local`, with the feature `postgres`: effects in your own database, with a receipt in the same transaction
 //! - [`keys`]: the calls, one by one, with plain types
 //! - [`fingerprint`]: what a key stands for
 //! - [`connection`]: which node to ask, how long, and what an error means
@@ -117,6 +118,8 @@ pub mod failure;
 pub mod fingerprint;
 pub mod keys;
 pub mod layers;
+#[cfg(feature = "postgres")]
+pub mod local;
 pub mod metrics;
 pub mod once;
 pub mod recovery;

@@ -15,7 +15,9 @@ pub struct KeyName {
 }
 
 impl KeyName {
-    pub(crate) fn new(tenant: &str, operation: &str, key: &str) -> Self {
+    /// A key of an operation of a tenant. A node checks the names; this does not.
+    #[must_use]
+    pub fn new(tenant: &str, operation: &str, key: &str) -> Self {
         Self { tenant: tenant.into(), operation: operation.into(), key: key.into() }
     }
 }

@@ -92,7 +92,7 @@ impl Response {
         }
     }
 
-    pub(super) fn from_wire(given: v1::Response) -> Result<Self, Error> {
+    pub(crate) fn from_wire(given: v1::Response) -> Result<Self, Error> {
         use v1::response::Content;
         let body = match given.content {
             None => Body::default(),
