@@ -4,9 +4,13 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use ::http::Response;
-use futures::FutureExt;
+use bytes::Bytes;
+use futures::{FutureExt, stream};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
+use tower::{BoxError, Layer, ServiceExt, service_fn};
 
 use super::super::semel::Semel;
 use super::{Handler, answer, layer, send, this_charge};
@@ -108,4 +112,34 @@ async fn whoever_was_overtaken_has_no_say() {
     let overtaken = send(&layer, &handler, this_charge()).await;
     overtaken.assert_problem(409, "IN_PROGRESS");
     assert!(overtaken.headers.contains_key("retry-after"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_breaks_off_leaves_an_unknown_outcome() {
+    let node = Semel::default_node(&[]);
+    let layer = layer(&node);
+    let handler = service_fn(async |_: super::Asked| {
+        let frames = [Ok(Frame::data(Bytes::from_static(b"half of"))), Err("it broke off")];
+        Ok::<_, BoxError>(Response::new(StreamBody::new(stream::iter(frames))))
+    });
+    let answer = layer.layer(handler).oneshot(this_charge()).await.unwrap();
+    assert_eq!(answer.status(), 409);
+    assert!(answer.into_body().collect().await.is_ok(), "nothing of it is handed on");
+    let handler = Handler::new(slow);
+    send(&layer, &handler, this_charge()).await.assert_problem(409, "OUTCOME_UNKNOWN");
+    assert_eq!(handler.runs(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_service_goes_through_and_leaves_an_unknown_outcome() {
+    let node = Semel::default_node(&[]);
+    let layer = layer(&node);
+    let failing = service_fn(async |_: super::Asked| {
+        Err::<Response<String>, BoxError>("no such luck".into())
+    });
+    let error = layer.layer(failing).oneshot(this_charge()).await.unwrap_err();
+    assert_eq!(error.to_string(), "no such luck");
+    let handler = Handler::new(slow);
+    send(&layer, &handler, this_charge()).await.assert_problem(409, "OUTCOME_UNKNOWN");
+    assert_eq!(handler.runs(), 0);
 }
