@@ -37,7 +37,10 @@ async fn main() -> Result<(), Failure> {
         ["provider", seconds] => provider(seconds.parse()?).await,
         ["worker", order] => worker(&semel()?, order).await,
         ["recovery"] => recovery(&semel()?).await,
-        ["count"] => Ok(println!("charges: {}", ask("COUNT").await?)),
+        ["count"] => {
+            println!("charges: {}", ask("COUNT").await?);
+            Ok(())
+        }
         _ => story().await,
     }
 }
