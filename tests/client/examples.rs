@@ -55,11 +55,15 @@ impl Example {
     /// Starts it, and gives the line that it says once it is there.
     fn start(&self, words: &[&str]) -> (Process, String) {
         let mut process = Process(self.command(words).stdout(Stdio::piped()).spawn().unwrap());
-        let lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
-        // What it tells of its work comes before.
-        let mut lines = lines.map_while(Result::ok).filter(|line| !line.contains(": its effect"));
-        let line = lines.find(|line| line.starts_with("stopped at ") || line.contains("127.0.0.1"));
-        (process, line.unwrap_or_else(|| panic!("{words:?} ended before it was there")))
+        let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
+        let mut before = Vec::new();
+        while let Some(Ok(line)) = lines.next() {
+            if line.starts_with("stopped at ") || line.starts_with("127.0.0.1:") {
+                return (process, line);
+            }
+            before.push(line);
+        }
+        panic!("{words:?} ended before it was there: {before:?}")
     }
 
     /// Runs it up to a step, and kills it there.

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tokio_postgres::types::Type;
 use tokio_postgres::{GenericClient, Transaction};
 
 use super::error::Error;
 use super::outcome::Outcome;
-use super::row::{self, Claimant, Claimed};
+use super::row::{self, Claimant, Claimed, Until};
 use crate::fingerprint::Fingerprint;
 use crate::keys::{Claim, KeyName, Work};
 
@@ -17,33 +16,26 @@ pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 const LOCK_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 const LOCK_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
-/// Sets the lock timeout for the rest of the transaction.
-const SET_LOCK_TIMEOUT: &str = "SELECT set_config('lock_timeout', $1, true)";
-
 /// A write in your own database that is to happen once. Made by [`once`] and [`under`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until it is run"]
-pub struct Once(Claimant);
+pub struct Once {
+    claimant: Claimant,
+    lock_timeout: Duration,
+}
 
 /// A write that is to happen once, by the receipts of one database alone: no node is asked.
 pub fn once(name: &KeyName, fingerprint: &Fingerprint) -> Once {
-    Once(Claimant {
-        name: name.clone(),
-        fence: 0,
-        fingerprint: Some(fingerprint.clone()),
-        lock_timeout: LOCK_TIMEOUT,
-    })
+    let claimant =
+        Claimant { name: name.clone(), fence: 0, fingerprint: Some(fingerprint.clone()) };
+    Once { claimant, lock_timeout: LOCK_TIMEOUT }
 }
 
 /// The write of a claim, with a receipt under its fence. That the key stands for this intent has been checked
 /// by the node that granted the claim.
 pub fn under(claim: &Claim) -> Once {
-    Once(Claimant {
-        name: claim.name.clone(),
-        fence: claim.fence,
-        fingerprint: None,
-        lock_timeout: LOCK_TIMEOUT,
-    })
+    let claimant = Claimant { name: claim.name.clone(), fence: claim.fence, fingerprint: None };
+    Once { claimant, lock_timeout: LOCK_TIMEOUT }
 }
 
 /// What to complete the claim with, [under](under) which this came out: an answer that was found counts as
@@ -63,7 +55,7 @@ impl Once {
     /// How long to wait for another transaction that is at the same key: 1 ms to 24 h. The work itself runs
     /// with the lock timeout of the connection. Default: 200 ms.
     pub fn lock_timeout(mut self, lock_timeout: Duration) -> Self {
-        self.0.lock_timeout = lock_timeout.clamp(LOCK_TIMEOUT_MIN, LOCK_TIMEOUT_MAX);
+        self.lock_timeout = lock_timeout.clamp(LOCK_TIMEOUT_MIN, LOCK_TIMEOUT_MAX);
         self
     }
 
@@ -86,25 +78,26 @@ impl Once {
         F: AsyncFnOnce(&Transaction<'_>) -> Result<Work, tokio_postgres::Error>,
     {
         let transaction = database.transaction().await?;
-        let earlier_lock_timeout = match self.0.claim(&transaction).await? {
-            Claimed::Ours { earlier_lock_timeout } => earlier_lock_timeout,
+        let ours = format!("{}ms", self.lock_timeout.as_millis());
+        let callers = row::set_lock_timeout(&transaction, &ours, Until::EndOfTransaction).await?;
+        match self.claimant.claim(&transaction).await? {
+            Claimed::Ours => {}
             Claimed::Done(receipt) => return undone(transaction, Outcome::Replayed(receipt)).await,
             Claimed::Barred { fence } => {
                 return undone(transaction, Outcome::Fenced { fence }).await;
             }
             Claimed::Locked => {
-                let after = self.0.lock_timeout;
+                let after = self.lock_timeout;
                 return undone(transaction, Outcome::ComeBackLater { after }).await;
             }
-        };
-        let setting = [(&earlier_lock_timeout as _, Type::TEXT)];
-        transaction.query_typed_one(SET_LOCK_TIMEOUT, &setting).await?;
+        }
+        row::set_lock_timeout(&transaction, &callers, Until::EndOfTransaction).await?;
         let (failed, response) = match work(&transaction).await? {
             Work::Succeeded(response) => (false, response),
             Work::FailedFinal(response) => (true, response),
             Work::NotDone | Work::Unknown => return undone(transaction, Outcome::NotDone).await,
         };
-        let receipt = row::fill(&transaction, &self.0.name, failed, response).await?;
+        let receipt = row::fill(&transaction, &self.claimant.name, failed, response).await?;
         transaction.commit().await.map_err(Error::of_commit)?;
         Ok(Outcome::Ran(receipt))
     }

@@ -24,17 +24,16 @@ type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 /// The row may change hands between two statements so often.
 const ROUNDS: usize = 3;
 
-/// Waits for a concurrent insert, at most for the lock timeout, which is set for the transaction by the same
-/// statement; gives the one before.
+/// Sets the lock timeout, and gives the one before.
+const BE_PATIENT: &str = "
+WITH earlier AS MATERIALIZED (SELECT current_setting('lock_timeout') AS value)
+SELECT earlier.value, set_config('lock_timeout', $1, $2) FROM earlier";
+
+/// Waits for a concurrent insert, at most for the lock timeout.
 const INSERT: &str = "
-WITH earlier AS MATERIALIZED (SELECT current_setting('lock_timeout') AS value),
-patience AS MATERIALIZED (
-    SELECT earlier.value AS earlier, set_config('lock_timeout', $7, true) AS now FROM earlier
-)
 INSERT INTO semel_receipts (tenant, operation, key, fence, algorithm, digest, outcome)
-SELECT $1, $2, $3, $4, $5, $6, 'not_done' FROM patience WHERE patience.now IS NOT NULL
-ON CONFLICT (tenant, operation, key) DO NOTHING
-RETURNING (SELECT earlier FROM patience)";
+VALUES ($1, $2, $3, $4, $5, $6, 'not_done')
+ON CONFLICT (tenant, operation, key) DO NOTHING";
 
 const READ: &str = "
 SELECT fence, outcome, algorithm, digest, response, written_at FROM semel_receipts
@@ -42,14 +41,8 @@ WHERE tenant = $1 AND operation = $2 AND key = $3";
 
 /// Takes a row over that bars older fences only.
 const RAISE: &str = "
-WITH earlier AS MATERIALIZED (SELECT current_setting('lock_timeout') AS value),
-patience AS MATERIALIZED (
-    SELECT earlier.value AS earlier, set_config('lock_timeout', $7, true) AS now FROM earlier
-)
 UPDATE semel_receipts SET fence = $4, algorithm = $5, digest = $6, written_at = clock_timestamp()
-FROM patience WHERE patience.now IS NOT NULL
-    AND tenant = $1 AND operation = $2 AND key = $3 AND outcome = 'not_done' AND fence < $4
-RETURNING patience.earlier";
+WHERE tenant = $1 AND operation = $2 AND key = $3 AND outcome = 'not_done' AND fence < $4";
 
 const FILL: &str = "
 UPDATE semel_receipts SET outcome = $4, response = $5
@@ -68,16 +61,12 @@ pub(super) struct Claimant {
     pub(super) name: KeyName,
     pub(super) fence: u64,
     pub(super) fingerprint: Option<Fingerprint>,
-    pub(super) lock_timeout: Duration,
 }
 
 /// What came of claiming.
 pub(super) enum Claimed {
     /// The row is there under our fence.
-    Ours {
-        /// The lock timeout that was set before.
-        earlier_lock_timeout: String,
-    },
+    Ours,
     /// It is done.
     Done(Receipt),
     /// Our fence is barred.
@@ -87,8 +76,8 @@ pub(super) enum Claimed {
 }
 
 impl Claimant {
-    /// Makes the row of the key ours. In a transaction, an answer other than `Ours` leaves the lock timeout
-    /// changed, and perhaps the transaction failed: roll it back.
+    /// Makes the row of the key ours. In a transaction, an answer other than `Ours` perhaps leaves it
+    /// failed: roll it back. How long it waits is the lock timeout that is set.
     pub(super) async fn claim(&self, database: &impl GenericClient) -> Result<Claimed, Error> {
         for _ in 0..ROUNDS {
             if let Some(claimed) = self.write(database, INSERT).await? {
@@ -114,21 +103,19 @@ impl Claimant {
         let fence = to_sql(self.fence)?;
         let algorithm = self.fingerprint.as_ref().map(Fingerprint::algorithm);
         let digest = self.fingerprint.as_ref().map(|print| &print.digest()[..]);
-        let lock_timeout = format!("{}ms", self.lock_timeout.as_millis());
         let names = parts(&self.name);
         let [tenant, operation, key] = texts(&names);
-        let values: [Value<'_>; 7] = [
+        let values: [Value<'_>; 6] = [
             tenant,
             operation,
             key,
             (&fence, Type::INT8),
             (&algorithm, Type::TEXT),
             (&digest, Type::BYTEA),
-            (&lock_timeout, Type::TEXT),
         ];
-        match database.query_typed_opt(sql, &values).await {
-            Ok(Some(row)) => Ok(Some(Claimed::Ours { earlier_lock_timeout: row.try_get(0)? })),
-            Ok(None) => Ok(None),
+        match database.execute_typed(sql, &values).await {
+            Ok(0) => Ok(None),
+            Ok(_) => Ok(Some(Claimed::Ours)),
             Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                 Ok(Some(Claimed::Locked))
             }
@@ -185,6 +172,24 @@ impl There {
             written_at: row.try_get(5)?,
         })
     }
+}
+
+/// How long the lock timeout holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    EndOfTransaction,
+    EndOfSession,
+}
+
+/// Sets the lock timeout, as the database writes it, and gives the one before.
+pub(super) async fn set_lock_timeout(
+    database: &impl GenericClient,
+    lock_timeout: &str,
+    until: Until,
+) -> Result<String, Error> {
+    let local = until == Until::EndOfTransaction;
+    let values: [Value<'_>; 2] = [(&lock_timeout, Type::TEXT), (&local, Type::BOOL)];
+    Ok(database.query_typed_one(BE_PATIENT, &values).await?.try_get(0)?)
 }
 
 /// Fills the row that this transaction has claimed.
