@@ -5,6 +5,8 @@
 //! - `impatient`: a slow charge, an impatient caller, and one charge all the same
 //! - `lost_nodes`: nodes are stopped, frozen and killed under load, and no call fails
 //! - `recovery`: workers that are lost after the effect, and the job that settles what they left
+//! - `outage`: a dependency that fails under the load of three processes behind all layers
+//! - `dependency`, `dependents`: that dependency, and those processes
 //! - `fleet`: three nodes over one PostgreSQL server
 
 #![allow(
@@ -22,7 +24,10 @@ mod postgres;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod dependency;
+mod dependents;
 mod fleet;
 mod impatient;
 mod lost_nodes;
+mod outage;
 mod recovery;
