@@ -63,7 +63,7 @@ impl Fleet {
 }
 
 /// The same node, which from now on listens where it listens now.
-fn lasting(mut node: Node) -> Node {
+pub(crate) fn lasting(mut node: Node) -> Node {
     node.home.listen = node.url.trim_start_matches("http://").to_owned();
     node
 }

@@ -8,6 +8,8 @@
 //! - `local`: effects with receipts in a database of the caller's own
 //! - `recovery`: workers that are lost after the effect, and the job that settles what they left
 //! - `server`: a server of HTTP whose writes happen once, raced for, and killed midway
+//! - `outage`: a dependency that fails under the load of three processes behind all layers
+//! - `dependency`, `dependents`: that dependency, and those processes
 //! - `fleet`: three nodes over one PostgreSQL server
 
 #![allow(
@@ -25,10 +27,13 @@ mod postgres;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod dependency;
+mod dependents;
 mod examples;
 mod fleet;
 mod impatient;
 mod local;
 mod lost_nodes;
+mod outage;
 mod recovery;
 mod server;

@@ -90,7 +90,8 @@ pub use self::hedge::{HedgeLayer, HedgeService, HedgeSettings};
 pub use self::idempotency::{IdempotencyLayer, IdempotencyService};
 pub use self::inbound::{InboundLayer, InboundService};
 pub use self::protocol::{
-    Calls, Grpc, Http, IDEMPOTENCY_KEY_HEADER, Protocol, Repeatable, RequestPolicy, SendOnce,
+    Calls, Criticality, Grpc, Http, IDEMPOTENCY_KEY_HEADER, Protocol, Repeatable, RequestPolicy,
+    SendOnce,
 };
 pub use self::refused::{BoxError, Refused};
 pub use self::retry::{Retries, RetryLayer, RetryService};

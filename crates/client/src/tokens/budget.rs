@@ -7,6 +7,7 @@ use thiserror::Error;
 use tokio::sync::Notify;
 
 use super::purse::Purse;
+use super::refunds::{Granted, Refunds};
 use super::share::{Moved, Share};
 use crate::clock::Clock;
 use crate::rules::Rules;
@@ -50,6 +51,7 @@ pub(crate) struct Ledger {
     since_ms: AtomicU64,
     denials: AtomicU64,
     share: Mutex<Share>,
+    pub(crate) refunds: Refunds,
     /// When attempts were last put into the share.
     looked_ms: AtomicU64,
     rules: RwLock<Arc<Rules>>,
@@ -84,6 +86,7 @@ impl Ledger {
             successes: AtomicU64::new(0),
             since_ms: AtomicU64::new(0),
             share: Mutex::default(),
+            refunds: Refunds::default(),
             looked_ms: AtomicU64::new(0),
             rules: RwLock::default(),
             is_out_of_reach: AtomicBool::new(false),
@@ -138,6 +141,12 @@ impl Ledger {
         let is_closed = self.shared.closed.load(Ordering::Relaxed);
         self.look_through(now_ms);
         !is_closed && self.share().spend(&self.rules(), now_ms)
+    }
+
+    /// The retry of this token was not sent, and will not be.
+    pub(crate) fn give_back(&self, granted: Granted) {
+        self.refunds.add(granted);
+        self.wake.notify_one();
     }
 
     fn share(&self) -> MutexGuard<'_, Share> {

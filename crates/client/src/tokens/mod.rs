@@ -29,6 +29,7 @@
 //! - `budget`: one budget as its users hold it
 //! - `lessee`: when to ask, for how many, and what to make of the answers; pure
 //! - `purse`, `demand`: tokens in one atomic word; how many are wanted
+//! - `refunds`: tokens that a node granted one by one, on their way back
 //! - `share`: what own first attempts pay for without a node
 //! - `settings`: what is handed in
 
@@ -36,6 +37,7 @@ pub(crate) mod budget;
 mod demand;
 mod lessee;
 pub(crate) mod purse;
+pub(crate) mod refunds;
 mod settings;
 mod share;
 mod supply;

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use futures::StreamExt;
+use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use papaya::Equivalent;
-use semel_proto::v1::LeaseRetryTokensRequest;
 use semel_proto::v1::retries_client::RetriesClient;
+use semel_proto::v1::{LeaseRetryTokensRequest, RefundRetryTokenRequest};
 use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -123,6 +124,7 @@ impl RetryTokens {
         let shared = &self.0.shared;
         let mut lessee = Lessee::new(Arc::clone(&ledger), &self.0.settings);
         while !end.is_cancelled() {
+            self.refund(&ledger).await;
             let now_ms = shared.now_ms();
             let wait_ms = match lessee.next(now_ms) {
                 Step::Ask(request) => {
@@ -139,6 +141,7 @@ impl RetryTokens {
                 () = sleep(Duration::from_millis(wait_ms.unwrap_or_default())), if wait_ms.is_some() => {}
             }
         }
+        self.refund(&ledger).await;
         for _ in 0..LAST_CALLS_MAX {
             let Some(request) = lessee.last_words(shared.now_ms()) else { break };
             if !self.ask(&mut lessee, request).await {
@@ -146,6 +149,22 @@ impl RetryTokens {
             }
         }
         lessee.leave();
+    }
+
+    /// Gives back what was granted and not used. Without an answer it stays charged.
+    async fn refund(&self, ledger: &Ledger) {
+        let refunds = ledger.refunds.take().into_iter().map(|granted| {
+            let mut request = Request::new(RefundRetryTokenRequest {
+                tenant: ledger.tenant.clone(),
+                dependency: ledger.dependency.clone(),
+                token: granted.token,
+                node: granted.node,
+            });
+            request.set_timeout(self.0.settings.call_timeout);
+            let mut client = RetriesClient::new(self.0.channel.clone());
+            async move { client.refund_retry_token(request).await }
+        });
+        join_all(refunds).await;
     }
 
     /// Asks the node once, and tells the lessee what came of it. Whether there was an answer.

@@ -9,7 +9,9 @@
 )]
 
 mod breakers;
+mod granted;
 mod grpc;
+mod hedges;
 mod node;
 mod outage;
 mod support;

@@ -25,6 +25,7 @@ type Watcher = mpsc::Sender<Result<v1::WatchBreakersResponse, Status>>;
 pub(crate) struct Book {
     pub(crate) leases: Vec<v1::LeaseRetryTokensRequest>,
     pub(crate) questions: Vec<v1::AcquireRetryTokenRequest>,
+    pub(crate) refunds: Vec<v1::RefundRetryTokenRequest>,
     pub(crate) states: Vec<v1::BreakerStateRequest>,
     pub(crate) reports: Vec<v1::ReportOutcomesRequest>,
     /// Tokens that a lease may still give.
@@ -93,6 +94,7 @@ impl Node {
         let book = Book {
             leases: Vec::new(),
             questions: Vec::new(),
+            refunds: Vec::new(),
             states: Vec::new(),
             reports: Vec::new(),
             to_lease: 0,
@@ -365,9 +367,10 @@ impl Retries for Node {
 
     async fn refund_retry_token(
         &self,
-        _: Request<v1::RefundRetryTokenRequest>,
+        request: Request<v1::RefundRetryTokenRequest>,
     ) -> Answer<v1::RefundRetryTokenResponse> {
-        Err(Status::unimplemented("not used"))
+        self.book(|book| book.refunds.push(request.into_inner()));
+        Ok(Response::new(v1::RefundRetryTokenResponse::default()))
     }
 
     async fn report_requests(

@@ -14,7 +14,7 @@ use super::layer::HedgeLayer;
 use crate::deadline::{Deadline, now};
 use crate::failure::Classify;
 use crate::layers::retry::Question;
-use crate::layers::{BoxError, Protocol, outcome_of};
+use crate::layers::{BoxError, Criticality, Protocol, outcome_of};
 use crate::metrics::Hedge;
 use crate::root::Root;
 
@@ -149,6 +149,7 @@ impl<S, P, R> Hedging<S, P, R> {
             attempt: 1,
             root_left: root.map_or(u32::MAX, Root::left),
             layer: retries.layer(),
+            criticality: Criticality::Default,
             remaining: Deadline::current().map(Deadline::left),
             expected: retries.expected(),
             is_breaker_open: retries.is_breaker_open(),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, Request, Response};
 
-use super::RequestPolicy;
 use super::http::{copy, is_keyed};
+use super::{Criticality, RequestPolicy};
 use crate::deadline::wire::write_grpc;
 use crate::failure::{Classify, Failure, failure_of_grpc};
 
@@ -22,6 +22,10 @@ impl<B: Clone> RequestPolicy<Request<B>> for Grpc {
 
     fn copy(&self, request: &Request<B>) -> Option<Request<B>> {
         copy(request)
+    }
+
+    fn criticality(&self, request: &Request<B>) -> Criticality {
+        request.extensions().get().copied().unwrap_or_default()
     }
 
     fn headers<'a>(&self, request: &'a mut Request<B>) -> Option<&'a mut HeaderMap> {

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, Method, Request, Response};
 
-use super::RequestPolicy;
+use super::{Criticality, RequestPolicy};
 use crate::failure::{Classify, Failure, failure_of_http};
 
 /// The header that makes any request repeatable.
@@ -29,6 +29,10 @@ impl<B: Clone> RequestPolicy<Request<B>> for Http {
 
     fn copy(&self, request: &Request<B>) -> Option<Request<B>> {
         copy(request)
+    }
+
+    fn criticality(&self, request: &Request<B>) -> Criticality {
+        request.extensions().get().copied().unwrap_or_default()
     }
 
     fn headers<'a>(&self, request: &'a mut Request<B>) -> Option<&'a mut HeaderMap> {

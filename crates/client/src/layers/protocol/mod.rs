@@ -7,6 +7,7 @@
 //! | [`Calls`] | any value | told by functions |
 
 mod calls;
+mod criticality;
 mod grpc;
 mod http;
 
@@ -15,6 +16,7 @@ use std::time::Duration;
 use ::http::HeaderMap;
 
 pub use self::calls::Calls;
+pub use self::criticality::Criticality;
 pub use self::grpc::Grpc;
 pub use self::http::{Http, IDEMPOTENCY_KEY_HEADER, Repeatable, SendOnce};
 use crate::deadline::wire::write_http;
@@ -27,6 +29,12 @@ pub trait RequestPolicy<R> {
 
     /// A copy to be sent again. `None`: it can be sent only once.
     fn copy(&self, request: &R) -> Option<R>;
+
+    /// How much it matters.
+    fn criticality(&self, request: &R) -> Criticality {
+        let _ = request;
+        Criticality::Default
+    }
 
     /// Its headers. `None`: it has none, and carries neither deadline nor root.
     fn headers<'a>(&self, request: &'a mut R) -> Option<&'a mut HeaderMap> {

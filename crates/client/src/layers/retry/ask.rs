@@ -10,6 +10,7 @@ use tonic::Request;
 use tonic::transport::Channel;
 
 use super::verdict::Question;
+use crate::layers::Criticality;
 use crate::root::Root;
 use crate::rules::{duration, millis, to_wire};
 
@@ -25,21 +26,32 @@ const PAUSE_MAX_MS: u64 = 1_000;
 pub(super) struct Node {
     channel: Channel,
     not_before_ms: AtomicU64,
+    /// The same for what may draw on the reserve.
+    high_not_before_ms: AtomicU64,
 }
 
 impl Node {
     pub(super) const fn new(channel: Channel) -> Self {
-        Self { channel, not_before_ms: AtomicU64::new(0) }
+        let (not_before_ms, high_not_before_ms) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { channel, not_before_ms, high_not_before_ms }
     }
 
-    pub(super) fn may_be_asked(&self, now_ms: u64) -> bool {
-        now_ms >= self.not_before_ms.load(Ordering::Relaxed)
+    pub(super) fn may_be_asked(&self, criticality: Criticality, now_ms: u64) -> bool {
+        now_ms >= self.not_before_ms(criticality).load(Ordering::Relaxed)
+    }
+
+    fn not_before_ms(&self, criticality: Criticality) -> &AtomicU64 {
+        match criticality {
+            Criticality::High => &self.high_not_before_ms,
+            Criticality::Default | Criticality::Sheddable => &self.not_before_ms,
+        }
     }
 
     /// Asks. `None`: there was no answer.
     pub(super) async fn ask(
         &self,
         message: AcquireRetryTokenRequest,
+        criticality: Criticality,
         now_ms: u64,
     ) -> Option<AcquireRetryTokenResponse> {
         let left = message.remaining.as_ref().map_or(ANSWER_MAX, duration);
@@ -56,7 +68,7 @@ impl Node {
         };
         if pause_ms > 0 {
             let until_ms = now_ms.saturating_add(pause_ms.clamp(PAUSE_MS, PAUSE_MAX_MS));
-            self.not_before_ms.fetch_max(until_ms, Ordering::Relaxed);
+            self.not_before_ms(criticality).fetch_max(until_ms, Ordering::Relaxed);
         }
         reply
     }
@@ -83,6 +95,7 @@ pub(super) fn to_request(
         // This retry is out of the root already; the node takes it out itself.
         root: Some(root.to_wire(question.root_left)),
         layer: question.layer.to_owned(),
+        criticality: question.criticality.to_wire().into(),
         remaining: question.remaining.map(to_wire),
         expected_attempt_time: Some(to_wire(question.expected)),
         ..AcquireRetryTokenRequest::default()

@@ -14,7 +14,7 @@ use super::retries::Decision;
 use super::verdict::{Question, name};
 use crate::deadline::{Deadline, now};
 use crate::failure::Failure;
-use crate::layers::{BoxError, Ending, Protocol, outcome_of};
+use crate::layers::{BoxError, Criticality, Ending, Protocol, outcome_of};
 use crate::root::{Root, RootScoped};
 
 pin_project! {
@@ -38,6 +38,7 @@ pub(super) struct Call<S, P, R> {
     pub(super) layer: RetryLayer<P>,
     pub(super) service: S,
     pub(super) is_repeatable: bool,
+    pub(super) criticality: Criticality,
     pub(super) copy: Option<R>,
     pub(super) request_id: Bytes,
     pub(super) root: Root,
@@ -131,18 +132,19 @@ impl<S, P, R> Call<S, P, R> {
         let mut attempt = 1;
         loop {
             let Some(request) = self.copy.take() else { return result };
-            match self.decide(attempt, failure).await {
-                Ok(wait) => {
-                    // Its body holds a connection.
-                    drop(result);
-                    sleep(wait).await;
-                }
-                Err(_) => return result,
-            }
+            let Ok(grant) = self.decide(attempt, failure).await else { return result };
+            // Its body holds a connection.
+            drop(result);
+            sleep(grant.wait).await;
+            let spent = grant.spend();
             self.copy = self.layer.protocol.copy(&request);
             attempt += 1;
             result = self.send(request).await;
-            match self.mendable(outcome_of(&self.layer.protocol, &result)) {
+            let ending = outcome_of(&self.layer.protocol, &result);
+            if matches!(ending, Some(Ending::Refused(_))) {
+                spent.give_back();
+            }
+            match self.mendable(ending) {
                 Some(next) => failure = next,
                 None => return result,
             }
@@ -170,13 +172,14 @@ impl<S, P, R> Call<S, P, R> {
             attempt,
             root_left: self.root.left(),
             layer: retries.layer(),
+            criticality: self.criticality,
             remaining: Deadline::current().map(Deadline::left),
             expected: retries.expected(),
             is_breaker_open: retries.is_breaker_open(),
         };
         let decision = retries.decide(&question, &self.request_id, &self.root).await;
         if let Some(metrics) = &self.layer.metrics {
-            let verdict = decision.err().unwrap_or(RetryVerdict::Granted);
+            let verdict = decision.as_ref().err().copied().unwrap_or(RetryVerdict::Granted);
             metrics.decided(name(verdict), failure.kind.name());
             if retries.budget().is_out_of_reach() {
                 metrics.degraded("retries");

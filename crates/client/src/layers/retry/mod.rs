@@ -6,6 +6,9 @@
 //! only while it does not answer, this process's own first attempts pay. Then the jittered backoff of the
 //! policy is waited for, on top of what the dependency asked for itself.
 //!
+//! A token that a node granted goes back to it if its retry is not sent after all: the call was dropped during
+//! the backoff, or a layer below refused it.
+//!
 //! Every first attempt is counted for the budget, but one that a layer below refused. Put it above a breaker and
 //! an attempt's deadline, so that they see each attempt; a refusal of theirs ends the call.
 //!
@@ -13,12 +16,14 @@
 //! which failures are mended, stays as the policy says.
 //!
 //! - `verdict`, `backoff`: the rule; pure
+//! - `grant`: a retry that was paid for
 //! - `retries`: the rule with a budget, a breaker and a node to ask
 //! - `layer`, `service`, `future`: the layer
 
 mod ask;
 mod backoff;
 mod future;
+mod grant;
 mod layer;
 mod retries;
 mod service;

@@ -9,12 +9,14 @@ use semel_proto::v1::RetryVerdict;
 use tonic::transport::Channel;
 
 use super::ask::{Node, to_request};
+use super::grant::Grant;
 use super::verdict::{Question, judge};
 use crate::breakers::Breaker;
 use crate::dice::Dice;
 use crate::root::Root;
 use crate::rules::{Rules, duration};
 use crate::tokens::Budget;
+use crate::tokens::refunds::Granted;
 
 /// What the retries and hedges of one dependency are decided by. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug)]
@@ -32,7 +34,7 @@ struct Inner {
 }
 
 /// Whether a call is sent again.
-pub(super) type Decision = Result<Duration, RetryVerdict>;
+pub(super) type Decision = Result<Grant, RetryVerdict>;
 
 impl Retries {
     /// Retries that `budget` pays for, with jitter from `dice`.
@@ -134,14 +136,11 @@ impl Retries {
         if !root.take_one() {
             return Err(RetryVerdict::RootExhausted);
         }
-        let paid = self.pay(question, &rules, request_id, root).await;
-        match paid {
-            Ok(told) => Ok(told.unwrap_or(wait)),
-            Err(verdict) => {
-                root.put_back(1);
-                Err(verdict)
-            }
+        let paid = self.pay(question, wait, request_id, root).await;
+        if paid.is_err() {
+            root.put_back(1);
         }
+        paid
     }
 
     /// Pays for a hedge: out of what is in hand, since the slow attempt may end at any moment.
@@ -162,28 +161,33 @@ impl Retries {
     async fn pay(
         &self,
         question: &Question<'_>,
-        rules: &Rules,
+        wait: Duration,
         request_id: &Bytes,
         root: &Root,
-    ) -> Result<Option<Duration>, RetryVerdict> {
+    ) -> Decision {
+        let rules = self.rules();
         let is_common = question.failure.is_none_or(|failure| rules.costs_a_token(failure.kind));
         if is_common && self.0.budget.try_spend().is_ok() {
-            return Ok(None);
+            return Ok(Grant::in_hand(wait));
         }
         let ledger = &self.0.budget.0;
         let now_ms = ledger.shared.now_ms();
-        let node = self.0.node.as_ref().filter(|node| node.may_be_asked(now_ms));
+        let node =
+            self.0.node.as_ref().filter(|node| node.may_be_asked(question.criticality, now_ms));
         let Some(node) = node.filter(|_| !self.0.budget.is_out_of_reach()) else {
             return Err(RetryVerdict::BudgetExhausted);
         };
         let names = (ledger.tenant.as_str(), ledger.dependency.as_str());
-        match node.ask(to_request(question, names, request_id, root), now_ms).await {
+        let message = to_request(question, names, request_id, root);
+        match node.ask(message, question.criticality, now_ms).await {
             Some(reply) if reply.verdict() == RetryVerdict::Granted => {
                 root.cap(reply.root_retries_left);
-                Ok(Some(reply.delay.as_ref().map(duration).unwrap_or_default()))
+                let wait = reply.delay.as_ref().map(duration).unwrap_or_default();
+                let granted = Granted { token: reply.token, node: reply.node };
+                Ok(Grant::of_node(wait, Arc::clone(ledger), granted))
             }
             Some(reply) => Err(reply.verdict()),
-            None if ledger.spend_share(ledger.shared.now_ms()) => Ok(None),
+            None if ledger.spend_share(ledger.shared.now_ms()) => Ok(Grant::in_hand(wait)),
             None => Err(RetryVerdict::BudgetExhausted),
         }
     }

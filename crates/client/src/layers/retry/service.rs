@@ -45,6 +45,7 @@ where
         let call = Call {
             layer: self.layer.clone(),
             is_repeatable: self.layer.protocol.is_repeatable(&request),
+            criticality: self.layer.protocol.criticality(&request),
             copy: self.layer.protocol.copy(&request),
             request_id,
             root: root.clone(),

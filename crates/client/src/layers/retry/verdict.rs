@@ -6,6 +6,7 @@ use semel_proto::v1::RetryVerdict;
 
 use super::backoff::delay;
 use crate::failure::{Failure, WorkDone};
+use crate::layers::Criticality;
 use crate::rules::Rules;
 
 /// What is asked.
@@ -19,6 +20,7 @@ pub(crate) struct Question<'a> {
     /// Retries that the root has left.
     pub(crate) root_left: u32,
     pub(crate) layer: &'a str,
+    pub(crate) criticality: Criticality,
     /// What remains of the operation's deadline; `None`: it has none.
     pub(crate) remaining: Option<Duration>,
     pub(crate) expected: Duration,
@@ -98,6 +100,7 @@ mod tests {
             attempt: 1,
             root_left: 4,
             layer: "edge",
+            criticality: Criticality::Default,
             remaining: Some(Duration::from_millis(61)),
             expected: Duration::from_millis(10),
             is_breaker_open: false,

@@ -9,15 +9,15 @@ use tower::{Layer, ServiceExt};
 use super::Stack;
 use crate::Metrics;
 use crate::layers::tests::{Act, Scripted, measured_breaker, read, retries};
-use crate::layers::{Http, Refused};
+use crate::layers::{HedgeSettings, Http, Refused};
 
-/// How often each instrument was used, by its attributes but the dependency.
+/// How often each instrument was used, or what it says, by its attributes but the dependency.
 fn counted(exporter: &InMemoryMetricExporter) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for resource in exporter.get_finished_metrics().unwrap() {
         for metric in resource.scope_metrics().flat_map(ScopeMetrics::metrics) {
+            let name = metric.name().trim_start_matches("semel.client.");
             let mut note = |attributes: Vec<String>, count: u64| {
-                let name = metric.name().trim_start_matches("semel.client.");
                 all.insert(format!("{name} {}", attributes.join(" ")), count);
             };
             let values = |attributes: &mut dyn Iterator<Item = &opentelemetry::KeyValue>| {
@@ -33,19 +33,33 @@ fn counted(exporter: &InMemoryMetricExporter) -> BTreeMap<String, u64> {
                 AggregatedMetrics::F64(MetricData::Histogram(histogram)) => histogram
                     .data_points()
                     .for_each(|point| note(values(&mut point.attributes()), point.count())),
-                _ => {}
+                AggregatedMetrics::U64(MetricData::Gauge(gauge)) => gauge
+                    .data_points()
+                    .for_each(|point| note(values(&mut point.attributes()), point.value())),
+                AggregatedMetrics::I64(MetricData::Sum(sum)) => {
+                    sum.data_points().for_each(|point| {
+                        let value = point.value().try_into().unwrap();
+                        note(values(&mut point.attributes()), value);
+                    })
+                }
+                _ => panic!("{name} is of a kind that nobody looks at"),
             }
         }
     }
     all
 }
 
-#[tokio::test(start_paused = true)]
-async fn every_step_is_measured() {
+fn measuring() -> (InMemoryMetricExporter, SdkMeterProvider, Metrics) {
     let exporter = InMemoryMetricExporter::default();
     let reader = PeriodicReader::builder(exporter.clone()).build();
     let provider = SdkMeterProvider::builder().with_reader(reader).build();
     let metrics = Metrics::of(&provider.meter("semel"));
+    (exporter, provider, metrics)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_step_is_measured() {
+    let (exporter, provider, metrics) = measuring();
     let breaker = measured_breaker(metrics.clone());
     let stack = Stack::new(Http::default(), retries(1), breaker)
         .within(Duration::from_secs(9))
@@ -65,7 +79,9 @@ async fn every_step_is_measured() {
         ("attempt.duration ok", 1),
         ("attempt.duration server_error", 18),
         ("attempt.duration unknown_outcome", 1),
+        ("breaker.state ", 2),
         ("breaker.transitions local open", 1),
+        ("bulkhead.in_flight ", 0),
         ("deadline.remaining attempt", 20),
         ("deadline.remaining operation", 22),
         ("degraded breaker", 3),
@@ -78,4 +94,37 @@ async fn every_step_is_measured() {
         ("retry.decisions granted unknown_outcome", 1),
     ];
     assert_eq!(counted, expected.map(|(name, count)| (name.to_owned(), count)).into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedges_are_measured_and_so_are_calls_under_way() {
+    let (exporter, provider, metrics) = measuring();
+    let stack = Stack::new(Http::default(), retries(1), measured_breaker(metrics.clone()))
+        .hedged(HedgeSettings::default())
+        .measured(metrics);
+    let fast = Scripted::default();
+    for _ in 0..64 {
+        stack.layer(fast.clone()).oneshot(read()).await.unwrap();
+    }
+    let tens = Duration::from_millis(10);
+    let won = Scripted::new([Act::Hang, Act::Answer(200)]);
+    stack.layer(won).oneshot(read()).await.unwrap();
+    let denied = Scripted::new([Act::AnswerAfter(tens, 200)]);
+    stack.layer(denied).oneshot(read()).await.unwrap();
+    let hangs = stack.layer(Scripted::new([Act::Hang])).oneshot(read());
+    tokio::time::timeout(tens, async {
+        tokio::join!(hangs, async {
+            tokio::task::yield_now().await;
+            provider.force_flush().unwrap();
+        })
+    })
+    .await
+    .unwrap_err();
+    let counted = counted(&exporter);
+    let of = |name: &str| counted.get(name).copied();
+    assert_eq!(
+        (of("hedges sent"), of("hedges won"), of("hedges denied")),
+        (Some(1), Some(1), Some(1))
+    );
+    assert_eq!(of("bulkhead.in_flight "), Some(1));
 }
