@@ -22,14 +22,12 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use semel_client::breakers::{Breaker, BreakerSettings, Breakers};
-use semel_client::layers::{BoxError, Http, Refused, Retries, Stack};
-use semel_client::tokens::{RetryTokens, Settings};
-use semel_client::{Dice, SystemClock};
+use semel_client::breakers::{Breaker, BreakerSettings};
+use semel_client::layers::{BoxError, Http, Refused, Stack};
+use semel_client::tokens::RetryTokenSettings;
 use serde_json::json;
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Endpoint;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 const TENANT: &str = "acme";
@@ -62,17 +60,11 @@ async fn main() -> Result<(), BoxError> {
     let beat = Duration::from_secs(1).div_f64(rate.parse()?);
     let length = Duration::from_secs(seconds.parse()?);
 
-    let mut random = [0; 16];
-    getrandom::fill(&mut random)?;
-    let [a, b, c, d, e, f, g, h, ..] = random;
-    let (clock, dice) =
-        (Arc::new(SystemClock), Dice::seeded(u64::from_be_bytes([a, b, c, d, e, f, g, h])));
-    let node = Endpoint::from_shared(node.clone())?.connect_lazy();
-    let tokens = RetryTokens::new(node.clone(), Settings::new(random), clock.clone());
-    let settings = BreakerSettings::new(TENANT, random);
-    let breakers = Breakers::new(node.clone(), settings, clock, dice.clone());
+    let semel = semel_client::Client::connect(TENANT, [node])?;
+    let tokens = semel.retry_tokens(RetryTokenSettings::default());
+    let breakers = semel.breakers(BreakerSettings::default());
     let breaker = breakers.breaker(DEPENDENCY)?;
-    let retries = Retries::new(tokens.budget(TENANT, DEPENDENCY)?, dice).asking(node);
+    let retries = semel.retries(&tokens, DEPENDENCY)?;
     let stack = Stack::new(Http::default(), retries, breaker.clone())
         .within(OPERATION)
         .attempt_within(ATTEMPT);

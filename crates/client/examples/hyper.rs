@@ -3,7 +3,6 @@
 //! It needs no node: without one, this process decides by itself, within the bound.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -14,12 +13,11 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use semel_client::breakers::{BreakerSettings, Breakers};
-use semel_client::layers::{BoxError, Http, Refused, Retries, Stack};
-use semel_client::tokens::{RetryTokens, Settings};
-use semel_client::{Dice, SystemClock};
+use semel_client::Client as Semel;
+use semel_client::breakers::BreakerSettings;
+use semel_client::layers::{BoxError, Http, Refused, Stack};
+use semel_client::tokens::RetryTokenSettings;
 use tokio::net::TcpListener;
-use tonic::transport::Endpoint;
 use tower::{Layer, ServiceExt};
 
 #[tokio::main(flavor = "current_thread")]
@@ -49,12 +47,10 @@ async fn serve(listener: TcpListener) -> Result<(), BoxError> {
 }
 
 async fn call(uri: &str) -> Result<(), BoxError> {
-    let (clock, dice) = (Arc::new(SystemClock), Dice::seeded(42));
-    let node = Endpoint::from_static("http://127.0.0.1:7450").connect_lazy();
-    let tokens = RetryTokens::new(node.clone(), Settings::new([1; 16]), clock.clone());
-    let settings = BreakerSettings::new("acme", [1; 16]);
-    let breakers = Breakers::new(node.clone(), settings, clock, dice.clone());
-    let retries = Retries::new(tokens.budget("acme", "flaky")?, dice).asking(node);
+    let semel = Semel::connect("acme", ["http://127.0.0.1:7450"])?;
+    let tokens = semel.retry_tokens(RetryTokenSettings::default());
+    let breakers = semel.breakers(BreakerSettings::default());
+    let retries = semel.retries(&tokens, "flaky")?;
     let stack = Stack::new(Http::default(), retries, breakers.breaker("flaky")?)
         .within(Duration::from_secs(2))
         .attempt_within(Duration::from_millis(500));

@@ -1,23 +1,38 @@
-//! Time as a value that is handed in.
+//! Time that has passed, on the clock of deadlines: the only one that is read.
 
-use std::sync::LazyLock;
-use std::time::Instant;
+use std::time::Duration;
 
-/// A clock that only goes forward: what leases are counted on.
-pub trait Clock: Send + Sync + 'static {
-    /// Microseconds since some moment of this process. Never steps, whatever happens to the wall clock.
+use tokio::time::Instant;
+
+use crate::deadline::{Deadline, now};
+
+/// A clock that only goes forward: what leases and windows are counted on.
+pub(crate) trait Clock: Send + Sync + 'static {
+    /// Microseconds since some moment. Never steps, whatever happens to the wall clock.
     fn monotonic_us(&self) -> u64;
 }
 
-/// The machine's clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SystemClock;
+/// Started once, read often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopwatch(Instant);
 
-impl Clock for SystemClock {
-    fn monotonic_us(&self) -> u64 {
-        u64::try_from(FIRST_ASKED.elapsed().as_micros()).unwrap_or(u64::MAX)
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self(now())
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        now().saturating_duration_since(self.0)
+    }
+
+    /// The moment so long after the start.
+    pub(crate) fn end_of(self, span: Duration) -> Deadline {
+        Deadline::within(span.saturating_sub(self.elapsed()))
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the one place where the machine's clock is read")]
-static FIRST_ASKED: LazyLock<Instant> = LazyLock::new(Instant::now);
+impl Clock for Stopwatch {
+    fn monotonic_us(&self) -> u64 {
+        u64::try_from(self.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}

@@ -60,17 +60,13 @@
 //! atomic operation. What leases promise, and how they are asked for, is said in the module [`tokens`].
 //!
 //! ```no_run
-//! use std::sync::Arc;
-//!
-//! use semel_client::SystemClock;
-//! use semel_client::tokens::{RetryTokens, Settings};
-//! use tonic::transport::Endpoint;
+//! use semel_client::Client;
+//! use semel_client::tokens::RetryTokenSettings;
 //!
 //! # async fn call() -> Result<(), std::io::Error> { Ok(()) }
-//! # fn random() -> [u8; 16] { [7; 16] }
 //! # async fn example(stopped: impl Future<Output = ()>) -> Result<(), Box<dyn std::error::Error>> {
-//! let channel = Endpoint::from_static("http://127.0.0.1:7450").connect_lazy();
-//! let tokens = RetryTokens::new(channel, Settings::new(random()), Arc::new(SystemClock));
+//! let semel = Client::connect("acme", ["http://10.0.0.1:7450", "http://10.0.0.2:7450"])?;
+//! let tokens = semel.retry_tokens(RetryTokenSettings::default());
 //! let budget = tokens.budget("acme", "stripe")?;
 //!
 //! let work = async {
@@ -104,7 +100,7 @@
 //! - [`failure`]: what a failed attempt looked like
 //! - [`deadline`], [`root`]: what travels with every call of an operation
 //! - [`metrics`]: what is measured
-//! - `rules`: the policy of a budget, as the client follows it; `clock`, `dice`: what is handed in
+//! - `rules`: the policy of a budget, as the client follows it; `clock`, `dice`: time and randomness
 //!
 //! No type of the wire contract is part of its interface.
 
@@ -127,7 +123,6 @@ pub mod root;
 mod rules;
 pub mod tokens;
 
-pub use self::clock::{Clock, SystemClock};
 pub use self::connection::{Client, Error, Reason};
 pub use self::deadline::Deadline;
 pub use self::dice::Dice;

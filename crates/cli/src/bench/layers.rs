@@ -6,14 +6,14 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 use std::time::Duration;
 
 use http::{Request, Response};
+use semel_client::Dice;
 use semel_client::breakers::{BreakerSettings, Breakers};
 use semel_client::layers::{Http, Stack, hedge::HedgeSettings, retry::Retries};
-use semel_client::tokens::{RetryTokens, Settings};
-use semel_client::{Dice, SystemClock};
+use semel_client::tokens::{RetryTokenSettings, RetryTokens};
 use serde::Serialize;
 use tokio::runtime::Builder;
 use tonic::transport::Endpoint;
@@ -65,11 +65,11 @@ async fn answer(_: Request<String>) -> Result<Response<()>, Infallible> {
 
 fn stack() -> Result<Stack<Http>, Failure> {
     let broken = |error: &dyn std::error::Error| Failure::broken(error.to_string());
-    let (clock, dice) = (Arc::new(SystemClock), Dice::seeded(1));
+    let dice = Dice::seeded(1);
     let node = Endpoint::from_static(NOWHERE).connect_lazy();
-    let tokens = RetryTokens::new(node.clone(), Settings::new([1; 16]), clock.clone());
-    let settings = BreakerSettings::new(TENANT, [1; 16]);
-    let breakers = Breakers::new(node.clone(), settings, clock, dice.clone());
+    let tokens = RetryTokens::new(node.clone(), [1; 16], RetryTokenSettings::default());
+    let settings = BreakerSettings::default();
+    let breakers = Breakers::new(node.clone(), TENANT, settings, dice.clone());
     let budget = tokens.budget(TENANT, DEPENDENCY).map_err(|error| broken(&error))?;
     let breaker = breakers.breaker(DEPENDENCY).map_err(|error| broken(&error))?;
     let retries = Retries::new(budget, dice).asking(node);

@@ -8,8 +8,7 @@ use std::io;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use semel_client::SystemClock;
-use semel_client::tokens::{Budget, RetryTokens, Settings};
+use semel_client::tokens::{Budget, RetryTokenSettings, RetryTokens};
 use semel_proto::v1::retries_client::RetriesClient;
 use semel_proto::v1::{GetBudgetRequest, RetryPolicy, SetRetryPolicyRequest};
 use serde::Serialize;
@@ -79,8 +78,9 @@ async fn measure(target: &str, output: &mut Output) -> Result<LeaseReport, Failu
     let channel = connect(target).await?;
     let mut retries = RetriesClient::new(channel.clone());
     set_policy(&mut retries, &dependency).await?;
-    let settings = Settings { at_hand: AT_HAND, ..Settings::new(random()?) };
-    let tokens = RetryTokens::new(channel, settings, Arc::new(SystemClock));
+    let mut settings = RetryTokenSettings::default();
+    settings.at_hand = AT_HAND;
+    let tokens = RetryTokens::new(channel, random()?, settings);
     let closing = CancellationToken::new();
     let mut client = JoinSet::new();
     let (driven, closed) = (tokens.clone(), closing.clone());

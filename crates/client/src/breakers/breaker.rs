@@ -11,6 +11,7 @@ use tonic::Request;
 use super::entry::Entry;
 use super::gate::Admission;
 use super::window::Outcome;
+use crate::clock::Clock;
 use crate::layers::Refused;
 use crate::rules::{duration, millis};
 
@@ -82,11 +83,11 @@ impl Breaker {
     pub(crate) async fn probe(&self, asking: Asking) -> Result<Ticket, Refused> {
         let shared = &self.0.shared;
         let mut request = Request::new(BreakerStateRequest {
-            tenant: shared.settings.tenant.clone(),
+            tenant: shared.tenant.clone(),
             dependency: self.0.dependency.clone(),
-            reporter: Bytes::copy_from_slice(&shared.settings.reporter),
+            reporter: shared.reporter.clone(),
             want_probe: true,
-            probe_id: Bytes::copy_from_slice(&shared.dice.bytes()),
+            probe_id: Bytes::copy_from_slice(&shared.dice.id()),
         });
         request.set_timeout(shared.settings.call_timeout);
         let Ok(reply) = BreakersClient::new(shared.channel.clone()).breaker_state(request).await

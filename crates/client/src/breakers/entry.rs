@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use semel_proto::v1::{BreakerPolicy, BreakerSnapshot, OutcomeCounts, OutcomeReport, ProbeResult};
 use tokio::sync::Notify;
-use tonic::transport::Channel;
 
 use super::gate::{Admission, Gate, Source, Standing};
 use super::rules::Rules;
 use super::settings::BreakerSettings;
 use super::window::{Outcome, count};
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
+use crate::connection::StickyChannel;
 use crate::dice::Dice;
 use crate::metrics::{BreakerState, DependencyMetrics};
 
@@ -20,9 +21,12 @@ const PROBES_MAX: usize = 100;
 
 /// What all breakers of a client share.
 pub(super) struct Shared {
-    pub(super) channel: Channel,
+    pub(super) channel: StickyChannel,
+    pub(super) tenant: String,
+    /// Who reports.
+    pub(super) reporter: Bytes,
     pub(super) settings: BreakerSettings,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: Stopwatch,
     pub(super) dice: Dice,
     /// There is something to report.
     pub(super) outcomes: Notify,

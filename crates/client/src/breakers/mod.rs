@@ -5,18 +5,12 @@
 //! in batches, and a call asks a node only for the permit to probe.
 //!
 //! ```no_run
-//! use std::sync::Arc;
-//!
-//! use semel_client::breakers::{BreakerSettings, Breakers, Outcome};
-//! use semel_client::{Dice, SystemClock};
-//! use tonic::transport::Endpoint;
+//! use semel_client::Client;
+//! use semel_client::breakers::{BreakerSettings, Outcome};
 //!
 //! # async fn call() -> Result<(), std::io::Error> { Ok(()) }
-//! # fn random() -> [u8; 16] { [7; 16] }
-//! # async fn example(stopped: impl Future<Output = ()>) -> Result<(), Box<dyn std::error::Error>> {
-//! let channel = Endpoint::from_static("http://127.0.0.1:7450").connect_lazy();
-//! let settings = BreakerSettings::new("acme", random());
-//! let breakers = Breakers::new(channel, settings, Arc::new(SystemClock), Dice::seeded(42));
+//! # async fn example(semel: Client, stopped: impl Future<Output = ()>) -> Result<(), Box<dyn std::error::Error>> {
+//! let breakers = semel.breakers(BreakerSettings::default());
 //! let breaker = breakers.breaker("stripe")?;
 //!
 //! let work = async {
@@ -39,7 +33,8 @@
 //! - **A lost report counts once**, or not at all.
 //! - **Quiet when idle**: without calls, nothing is sent but what the watch takes.
 //!
-//! It notices a dead connection by its reports, or by the channel's own keep-alive, if that is set.
+//! It notices a dead connection by its reports, or by the channel's own keep-alive: a [`Client`]'s has one. The
+//! watch goes where the reports go.
 //!
 //! # Layout
 //!
@@ -63,9 +58,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::Notify;
-use tonic::transport::Channel;
 
 pub(crate) use self::breaker::{Asking, Entrance};
 pub use self::breaker::{Breaker, Ticket};
@@ -73,7 +68,8 @@ use self::entry::{Entry, Shared};
 pub use self::settings::BreakerSettings;
 use self::settings::WATCHED_MAX;
 pub use self::window::Outcome;
-use crate::clock::Clock;
+use crate::clock::Stopwatch;
+use crate::connection::{Client, StickyChannel};
 use crate::dice::Dice;
 
 /// No more breakers can be followed: see [`BreakerSettings::breakers_max`].
@@ -93,19 +89,31 @@ struct Inner {
     shared: Arc<Shared>,
 }
 
+impl Client {
+    /// The breakers of this client's tenant, by one of its nodes at a time: one that is lost is left for another,
+    /// within about a second.
+    #[must_use]
+    pub fn breakers(&self, settings: BreakerSettings) -> Breakers {
+        Breakers::new(self.sticky_channel(), &self.tenant, settings, self.pool.dice.clone())
+    }
+}
+
 impl Breakers {
-    /// A client of the node at the other end of `channel`. Windows and cool-downs are counted on `clock`.
+    /// The breakers of `tenant` at the node at the other end of `channel`, without a [`Client`]: see
+    /// [`Client::breakers`]. Who it is that reports is drawn from `dice`, and so is jitter.
     #[must_use]
     pub fn new(
-        channel: Channel,
+        channel: impl Into<StickyChannel>,
+        tenant: &str,
         settings: BreakerSettings,
-        clock: Arc<dyn Clock>,
         dice: Dice,
     ) -> Self {
         let shared = Shared {
-            channel,
+            channel: channel.into().patient(settings.call_timeout),
+            tenant: tenant.to_owned(),
+            reporter: Bytes::copy_from_slice(&dice.id()),
             settings,
-            clock,
+            clock: Stopwatch::start(),
             dice,
             outcomes: Notify::new(),
             is_urgent: AtomicBool::new(false),

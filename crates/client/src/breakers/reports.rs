@@ -49,11 +49,12 @@ impl Reports {
         self.pending.clone()
     }
 
-    /// The node answered, and named itself.
-    pub(super) fn answered(&mut self, node: Bytes) {
-        self.node = node;
+    /// The node answered, and named itself. Whether it is another than the one before.
+    pub(super) fn answered(&mut self, node: Bytes) -> bool {
         self.pending = None;
         self.lost = 0;
+        let before = std::mem::replace(&mut self.node, node);
+        !before.is_empty() && before != self.node
     }
 
     /// There was no answer, or a refusal for good.
@@ -90,7 +91,7 @@ mod tests {
         assert_eq!(reports.next(Vec::new), None);
         let first = reports.next(|| report(1)).unwrap();
         assert_eq!((first.seq, first.node.len()), (1, 0));
-        reports.answered(Bytes::from_static(b"node"));
+        assert!(!reports.answered(Bytes::from_static(b"node")));
         let second = reports.next(|| report(2)).unwrap();
         assert_eq!((second.seq, second.node.as_ref()), (2, &b"node"[..]));
         for _ in 1..TRIES_MAX {
@@ -100,7 +101,7 @@ mod tests {
         assert!(reports.is_lost());
         reports.failed(false);
         assert_eq!(reports.next(|| report(3)).unwrap().seq, 3);
-        reports.answered(Bytes::from_static(b"node"));
+        assert!(reports.answered(Bytes::from_static(b"another")));
         assert!(!reports.is_lost());
     }
 

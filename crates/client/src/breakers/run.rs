@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
 use semel_proto::v1::breakers_client::BreakersClient;
 use semel_proto::v1::{
     BreakerSnapshot, BreakerStateRequest, GetBreakerPolicyRequest, ReportOutcomesResponse,
@@ -13,11 +12,11 @@ use semel_proto::v1::{
 };
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
-use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 
 use super::reports::Reports;
 use super::{Breaker, Breakers, Entry};
+use crate::connection::StickyChannel;
 use crate::dice::between;
 
 /// The first pause after a lost watch; it doubles.
@@ -29,9 +28,8 @@ impl Breakers {
     /// Follows all breakers until `closing` ends, then reports what was not reported yet. Drive it from one
     /// place: it starts no task of its own.
     pub async fn run(&self, closing: impl Future<Output = ()>) {
-        let settings = &self.0.shared.settings;
-        let reporter = Bytes::copy_from_slice(&settings.reporter);
-        let mut reports = Reports::new(settings.tenant.clone(), reporter);
+        let shared = &self.0.shared;
+        let mut reports = Reports::new(shared.tenant.clone(), shared.reporter.clone());
         // Reports that get no answer have the watch begin anew.
         let lost = Notify::new();
         {
@@ -82,14 +80,13 @@ impl Breakers {
     async fn watch_these(&self, watched: &[std::sync::Arc<Entry>], losses: &mut u32) -> Status {
         let shared = &self.0.shared;
         let dependencies = watched.iter().map(|entry| entry.dependency.clone()).collect();
-        let request = WatchBreakersRequest { tenant: shared.settings.tenant.clone(), dependencies };
-        let mut client = self.client();
-        let opening = timeout(shared.settings.call_timeout, client.watch_breakers(request)).await;
-        let mut stream: Streaming<WatchBreakersResponse> = match opening {
-            Ok(Ok(reply)) => reply.into_inner(),
-            Ok(Err(status)) => return status,
-            Err(_) => return Status::deadline_exceeded("the watch was not opened in time"),
-        };
+        let request = WatchBreakersRequest { tenant: shared.tenant.clone(), dependencies };
+        // The channel bounds the opening; what follows may take for ever.
+        let mut stream: Streaming<WatchBreakersResponse> =
+            match self.client().watch_breakers(request).await {
+                Ok(reply) => reply.into_inner(),
+                Err(status) => return status,
+            };
         loop {
             match stream.message().await {
                 Ok(Some(change)) => {
@@ -154,7 +151,10 @@ impl Breakers {
         match self.client().report_outcomes(self.timed(report)).await {
             Ok(reply) => {
                 let ReportOutcomesResponse { node, breakers, .. } = reply.into_inner();
-                reports.answered(node);
+                if reports.answered(node) {
+                    // The watch goes where the reports go.
+                    self.0.arrived.notify_one();
+                }
                 for told in &breakers {
                     let known = entries.iter().find(|entry| entry.dependency == told.dependency);
                     if let Some(entry) = known.filter(|entry| !entry.is_local()) {
@@ -168,11 +168,11 @@ impl Breakers {
 
     /// Asks whether only this process fails.
     async fn look(&self, breaker: &Breaker) {
-        let settings = &self.0.shared.settings;
+        let shared = &self.0.shared;
         let request = self.timed(BreakerStateRequest {
-            tenant: settings.tenant.clone(),
+            tenant: shared.tenant.clone(),
             dependency: breaker.0.dependency.clone(),
-            reporter: Bytes::copy_from_slice(&settings.reporter),
+            reporter: shared.reporter.clone(),
             ..BreakerStateRequest::default()
         });
         if let Ok(reply) = self.client().breaker_state(request).await {
@@ -184,7 +184,7 @@ impl Breakers {
         self.all().iter().for_each(|entry| entry.lose());
     }
 
-    fn client(&self) -> BreakersClient<Channel> {
+    fn client(&self) -> BreakersClient<StickyChannel> {
         BreakersClient::new(self.0.shared.channel.clone())
     }
 

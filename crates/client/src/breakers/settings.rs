@@ -11,10 +11,6 @@ pub(super) const WATCHED_MAX: usize = 256;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BreakerSettings {
-    /// Whose dependencies they are.
-    pub tenant: String,
-    /// Who reports: 16 random bytes, made anew at each start of the process.
-    pub reporter: [u8; 16],
     /// The most breakers that are followed: 1 to 256. Default: 256.
     pub breakers_max: usize,
     /// How long outcomes are gathered before they are reported. Default: 200 ms.
@@ -25,13 +21,9 @@ pub struct BreakerSettings {
     pub metrics: Metrics,
 }
 
-impl BreakerSettings {
-    /// The defaults, for this tenant and this incarnation of the process.
-    #[must_use]
-    pub fn new(tenant: impl Into<String>, reporter: [u8; 16]) -> Self {
+impl Default for BreakerSettings {
+    fn default() -> Self {
         Self {
-            tenant: tenant.into(),
-            reporter,
             breakers_max: WATCHED_MAX,
             report_every: Duration::from_millis(200),
             call_timeout: Duration::from_millis(500),

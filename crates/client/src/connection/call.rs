@@ -5,19 +5,21 @@
 //! are all the same here: the next is asked. A silent node gets only a part of the time that is left, so
 //! that another can be asked well before the deadline.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
-use tonic::metadata::AsciiMetadataValue;
+use tonic::codegen::http::header::AUTHORIZATION;
+use tonic::codegen::http::{HeaderMap, HeaderValue};
 use tonic::{Code, Request, Response, Status};
 
 use super::error::{Error, Refusal};
 use super::nodes::{Node, Transport, choose};
-use super::randomness::Randomness;
-use super::stopwatch::Stopwatch;
+use crate::clock::Stopwatch;
 use crate::deadline::Deadline;
+use crate::dice::Dice;
 
 /// The most attempts of one call. Its deadline ends it before, unless nodes fail at once all the time.
 const ATTEMPTS_MAX: u32 = 100;
@@ -27,10 +29,12 @@ const PATIENCE_MIN: Duration = Duration::from_millis(50);
 /// All nodes, and what is needed to ask them.
 pub(crate) struct Pool {
     pub(crate) nodes: Vec<Node>,
-    pub(crate) bearer: RwLock<Option<AsciiMetadataValue>>,
-    pub(crate) randomness: Randomness,
+    pub(crate) bearer: RwLock<Option<HeaderValue>>,
+    pub(crate) dice: Dice,
     /// How long the first attempt of a call may take; it doubles with every silence.
     pub(crate) patience: Duration,
+    /// The place of the node that sticky channels are at.
+    pub(crate) current: AtomicUsize,
     /// A node that had failed has answered.
     pub(crate) revived: Notify,
 }
@@ -58,7 +62,7 @@ impl Pool {
         let mut patience = self.patience;
         let mut last = Error::Unanswered { attempts: 0, last: "no time was left".to_owned() };
         for attempt in 1..=ATTEMPTS_MAX {
-            let (node, aside) = choose(&self.nodes, self.randomness.number())
+            let (node, aside) = choose(&self.nodes, self.dice.roll())
                 .ok_or_else(|| Error::Settings("there is no node".to_owned()))?;
             // A first attempt is never held back: that all nodes failed before may be over.
             if attempt > 1 {
@@ -84,7 +88,7 @@ impl Pool {
                 return Err(Error::refused(refusal));
             }
             tracing::debug!(attempt, %status, "a node gave no answer");
-            node.failed(refusal.retry_after, self.randomness.number());
+            node.failed(refusal.retry_after, self.dice.roll());
             if status.code() == Code::DeadlineExceeded {
                 patience = patience.saturating_mul(2);
             }
@@ -122,7 +126,7 @@ impl Pool {
         }
     }
 
-    fn answered(&self, node: &Node) {
+    pub(super) fn answered(&self, node: &Node) {
         if node.succeeded() {
             self.revived.notify_waiters();
         }
@@ -130,16 +134,21 @@ impl Pool {
 
     /// The id of a new execution.
     pub(crate) fn owner_id(&self) -> [u8; 16] {
-        self.randomness.id()
+        self.dice.id()
     }
 
     fn request<M>(&self, message: M, share: Duration) -> Request<M> {
         let mut request = Request::new(message);
         request.set_timeout(share);
-        if let Some(bearer) = &*self.bearer.read().unwrap_or_else(PoisonError::into_inner) {
-            request.metadata_mut().insert("authorization", bearer.clone());
-        }
+        self.authorize(request.metadata_mut().as_mut());
         request
+    }
+
+    /// Adds the bearer token, if there is one.
+    pub(super) fn authorize(&self, headers: &mut HeaderMap) {
+        if let Some(bearer) = &*self.bearer.read().unwrap_or_else(PoisonError::into_inner) {
+            headers.insert(AUTHORIZATION, bearer.clone());
+        }
     }
 }
 

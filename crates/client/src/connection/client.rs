@@ -1,18 +1,19 @@
 //! The client's handle, and how one is made.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tonic::metadata::AsciiMetadataValue;
+use tonic::codegen::http::HeaderValue;
 use tonic::transport::Endpoint;
 
 use super::call::Pool;
 use super::error::Error;
 use super::nodes::{Node, Transport};
-use super::randomness::Randomness;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
+use crate::dice::Dice;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -175,11 +176,21 @@ impl ClientBuilder {
             return Err(Error::Settings("name at least one node".to_owned()));
         }
         let bearer = self.bearer_token.map(|token| bearer(&token)).transpose()?;
-        let randomness =
-            self.seed.map_or_else(Randomness::of_the_machine, |seed| Ok(Randomness::new(seed)))?;
-        let revived = Notify::new();
-        let bearer = RwLock::new(bearer);
-        let pool = Pool { nodes, bearer, randomness, patience: self.patience, revived };
+        let dice = match self.seed {
+            Some(seed) => Dice::from_seed(seed),
+            None => Dice::of_the_machine().map_err(|error| {
+                Error::Settings(format!("the machine gives no random seed: {error}"))
+            })?,
+        };
+        let start = usize::try_from(dice.roll() >> 32).unwrap_or_default() % nodes.len();
+        let pool = Pool {
+            nodes,
+            bearer: RwLock::new(bearer),
+            dice,
+            patience: self.patience,
+            current: AtomicUsize::new(start),
+            revived: Notify::new(),
+        };
         Ok(Client { tenant: self.tenant.into(), pool: Arc::new(pool) })
     }
 }
@@ -195,9 +206,9 @@ impl std::fmt::Debug for ClientBuilder {
     }
 }
 
-fn bearer(token: &str) -> Result<AsciiMetadataValue, Error> {
+fn bearer(token: &str) -> Result<HeaderValue, Error> {
     // The error is left out: it might repeat the token.
-    let mut value = AsciiMetadataValue::try_from(format!("Bearer {token}")).map_err(|_| {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
         Error::Settings("the bearer token has characters that no header has".to_owned())
     })?;
     value.set_sensitive(true);

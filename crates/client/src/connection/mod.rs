@@ -6,7 +6,8 @@
 //! - `call`: one request, sent until a node answers or its deadline is there
 //! - `nodes`: which node to ask, and which to leave alone for a while
 //! - `error`: what a call can fail with
-//! - `randomness`, `stopwatch`, `tls`: owner ids and jitter; time that has passed; certificates
+//! - `sticky`: one node at a time, for what is bound to it
+//! - `tls`: certificates
 //!
 //! It knows nothing of what the calls mean.
 
@@ -14,8 +15,7 @@ mod call;
 mod client;
 mod error;
 mod nodes;
-mod randomness;
-mod stopwatch;
+mod sticky;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -25,6 +25,6 @@ pub(crate) use self::error::DOMAIN;
 pub use self::error::{Error, Reason, Refusal};
 #[cfg(test)]
 pub(crate) use self::nodes::{Node, Transport};
-pub(crate) use self::stopwatch::Stopwatch;
+pub use self::sticky::StickyChannel;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;

@@ -7,7 +7,8 @@ use super::calls::{REPLY_MAX_BYTES, at_once, send};
 use super::claim::{Claim, ClaimAnswer};
 use super::request::ClaimRequest;
 use super::work::{Completed, Work};
-use crate::connection::{Client, Error, Stopwatch};
+use crate::clock::Stopwatch;
+use crate::connection::{Client, Error};
 use crate::deadline::Deadline;
 
 /// The most items of one call.

@@ -10,7 +10,8 @@ use super::claim::{Claim, ClaimAnswer};
 use super::request::{ClaimRequest, ReplayRequest};
 use super::wire;
 use super::work::{Completed, Renewed, ReplayAnswer, Work};
-use crate::connection::{Client, Error, Stopwatch, Time};
+use crate::clock::Stopwatch;
+use crate::connection::{Client, Error, Time};
 use crate::deadline::Deadline;
 
 /// The longest reply that is read: a stored body may be longer than gRPC's usual 4 MiB.

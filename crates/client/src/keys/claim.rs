@@ -9,7 +9,8 @@ use semel_proto::v1::claim_key_response::Disposition as WireDisposition;
 use super::name::KeyName;
 use super::response::StoredAnswer;
 use super::wire;
-use crate::connection::{Error, Stopwatch};
+use crate::clock::Stopwatch;
+use crate::connection::Error;
 use crate::deadline::Deadline;
 
 /// The answer to a claim.

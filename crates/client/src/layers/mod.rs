@@ -13,28 +13,23 @@
 //! | [`InboundLayer`] | for servers: takes up the deadline and the root that a request carries |
 //!
 //! ```no_run
-//! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use semel_client::breakers::{BreakerSettings, Breakers};
-//! use semel_client::layers::{Http, Refused, Retries, Stack};
-//! use semel_client::tokens::{RetryTokens, Settings};
-//! use semel_client::{Dice, SystemClock};
-//! use tonic::transport::Endpoint;
+//! use semel_client::Client;
+//! use semel_client::breakers::BreakerSettings;
+//! use semel_client::layers::{Http, Refused, Stack};
+//! use semel_client::tokens::RetryTokenSettings;
 //! use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 //!
-//! # fn random() -> [u8; 16] { [7; 16] }
 //! # async fn send(request: http::Request<String>) -> Result<http::Response<String>, BoxError> {
 //! #     Ok(http::Response::new(request.into_body()))
 //! # }
 //! # async fn example(stopped: impl Future<Output = ()> + Clone) -> Result<(), BoxError> {
-//! let (clock, dice) = (Arc::new(SystemClock), Dice::seeded(42));
-//! let node = Endpoint::from_static("http://127.0.0.1:7450").connect_lazy();
-//! let tokens = RetryTokens::new(node.clone(), Settings::new(random()), clock.clone());
-//! let settings = BreakerSettings::new("acme", random());
-//! let breakers = Breakers::new(node.clone(), settings, clock, dice.clone());
+//! let semel = Client::connect("acme", ["http://10.0.0.1:7450", "http://10.0.0.2:7450"])?;
+//! let tokens = semel.retry_tokens(RetryTokenSettings::default());
+//! let breakers = semel.breakers(BreakerSettings::default());
 //!
-//! let retries = Retries::new(tokens.budget("acme", "stripe")?, dice).asking(node);
+//! let retries = semel.retries(&tokens, "stripe")?;
 //! let stack = Stack::new(Http::default(), retries, breakers.breaker("stripe")?)
 //!     .within(Duration::from_secs(10))
 //!     .attempt_within(Duration::from_secs(3));

@@ -1,37 +1,20 @@
-//! What the tests of the layers share: a dependency that follows a script, a clock on tokio's time, and a
-//! budget and a breaker without a node.
+//! What the tests of the layers share: a dependency that follows a script, and a budget and
+//! a breaker without a node.
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tonic::transport::{Channel, Endpoint};
 use tower::Service;
 
 use super::{BoxError, Repeatable, Retries};
 use crate::breakers::{Breaker, BreakerSettings, Breakers};
-use crate::clock::Clock;
-use crate::deadline::now;
 use crate::dice::Dice;
 use crate::metrics::Metrics;
-use crate::tokens::budget::{Budget, Ledger, Shared};
-use crate::tokens::purse::Content;
-
-/// Tokio's clock, which tests can stop.
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn monotonic_us(&self) -> u64 {
-        u64::try_from(now().duration_since(self.0).as_micros()).unwrap()
-    }
-}
-
-pub(super) fn clock() -> Arc<dyn Clock> {
-    Arc::new(TokioClock(now() - Duration::from_secs(100)))
-}
+use crate::tokens::Budget;
 
 /// What the dependency does with one request.
 #[derive(Clone, Debug)]
@@ -129,11 +112,7 @@ pub(super) fn nobody() -> Channel {
 
 /// A budget that holds these tokens for an hour.
 pub(super) fn budget(tokens: u32) -> Budget {
-    let shared = Arc::new(Shared { clock: clock(), closed: AtomicBool::new(false) });
-    let ends_ms = shared.now_ms() + 3_600_000;
-    let ledger = Ledger::new("acme".into(), "stripe".into(), shared);
-    ledger.newer.exchange(Content { tokens, ends_ms });
-    Budget(Arc::new(ledger))
+    Budget::holding(tokens, Duration::from_secs(3_600))
 }
 
 pub(super) fn retries(tokens: u32) -> Retries {
@@ -145,6 +124,6 @@ pub(super) fn breaker() -> Breaker {
 }
 
 pub(super) fn measured_breaker(metrics: Metrics) -> Breaker {
-    let settings = BreakerSettings { metrics, ..BreakerSettings::new("acme", [1; 16]) };
-    Breakers::new(nobody(), settings, clock(), Dice::seeded(2)).breaker("stripe").unwrap()
+    let settings = BreakerSettings { metrics, ..BreakerSettings::default() };
+    Breakers::new(nobody(), "acme", settings, Dice::seeded(2)).breaker("stripe").unwrap()
 }

@@ -32,40 +32,40 @@ pub enum Denied {
 
 /// The retry budget of one tenant and dependency. Cheap to clone; all clones are the same budget.
 #[derive(Clone)]
-pub struct Budget(pub(crate) Arc<Ledger>);
+pub struct Budget(pub(super) Arc<Ledger>);
 
 /// What the users of a budget and its lessee share.
 ///
 /// There are two purses, since there are two leases: while one is spent, the next is fetched. Users
 /// spend the older first. Only the lessee fills and empties them.
-pub(crate) struct Ledger {
-    pub(crate) tenant: String,
-    pub(crate) dependency: String,
-    pub(crate) older: Purse,
-    pub(crate) newer: Purse,
+pub(super) struct Ledger {
+    pub(super) tenant: String,
+    pub(super) dependency: String,
+    pub(super) older: Purse,
+    pub(super) newer: Purse,
     /// So many tokens left in the newer purse are few.
-    pub(crate) few: AtomicU32,
+    pub(super) few: AtomicU32,
     /// First attempts that are not in the share yet, and when the first of them was counted.
     requests: AtomicU64,
     successes: AtomicU64,
     since_ms: AtomicU64,
     denials: AtomicU64,
     share: Mutex<Share>,
-    pub(crate) refunds: Refunds,
+    pub(super) refunds: Refunds,
     /// When attempts were last put into the share.
     looked_ms: AtomicU64,
     rules: RwLock<Arc<Rules>>,
     /// The last call to the node got no answer.
-    pub(crate) is_out_of_reach: AtomicBool,
+    pub(super) is_out_of_reach: AtomicBool,
     /// Something happened that the lessee may have to act on.
-    pub(crate) wake: Notify,
-    pub(crate) shared: Arc<Shared>,
+    pub(super) wake: Notify,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// What all budgets of a client share.
-pub(crate) struct Shared {
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) closed: AtomicBool,
+pub(super) struct Shared {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) closed: AtomicBool,
 }
 
 impl Shared {
@@ -75,7 +75,7 @@ impl Shared {
 }
 
 impl Ledger {
-    pub(crate) fn new(tenant: String, dependency: String, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(tenant: String, dependency: String, shared: Arc<Shared>) -> Self {
         Self {
             tenant,
             dependency,
@@ -97,19 +97,19 @@ impl Ledger {
     }
 
     /// Whether there are first attempts to report.
-    pub(crate) fn is_attempting(&self) -> bool {
+    pub(super) fn is_attempting(&self) -> bool {
         self.requests.load(Ordering::Relaxed) > 0 || !self.share().is_empty()
     }
 
     /// Whether tokens were denied since the last time.
-    pub(crate) fn is_denying(&self) -> bool {
+    pub(super) fn is_denying(&self) -> bool {
         self.denials.load(Ordering::Relaxed) > 0
     }
 
     /// Takes out what was not yet reported: what comes back can't be spent here any more. A success whose
     /// attempt was reported before waits for the next attempt: no report claims more successes than
     /// attempts.
-    pub(crate) fn take_attempts(&self, now_ms: u64) -> Moved {
+    pub(super) fn take_attempts(&self, now_ms: u64) -> Moved {
         let rules = self.rules();
         let mut share = self.share();
         self.look(&mut share, now_ms);
@@ -117,7 +117,7 @@ impl Ledger {
     }
 
     /// Puts the attempts that were counted into the share, if that was not done just now.
-    pub(crate) fn look_through(&self, now_ms: u64) {
+    pub(super) fn look_through(&self, now_ms: u64) {
         if now_ms >= self.looked_ms.load(Ordering::Relaxed).saturating_add(LOOK_PAUSE_MS) {
             self.look(&mut self.share(), now_ms);
         }
@@ -137,16 +137,10 @@ impl Ledger {
     }
 
     /// Takes a token out of what this client's own attempts pay for. Whether there was one.
-    pub(crate) fn spend_share(&self, now_ms: u64) -> bool {
+    fn spend_share(&self, now_ms: u64) -> bool {
         let is_closed = self.shared.closed.load(Ordering::Relaxed);
         self.look_through(now_ms);
         !is_closed && self.share().spend(&self.rules(), now_ms)
-    }
-
-    /// The retry of this token was not sent, and will not be.
-    pub(crate) fn give_back(&self, granted: Granted) {
-        self.refunds.add(granted);
-        self.wake.notify_one();
     }
 
     fn share(&self) -> MutexGuard<'_, Share> {
@@ -159,14 +153,14 @@ impl Ledger {
     }
 
     /// Takes over what the node says of the policy.
-    pub(crate) fn learn(&self, rules: Rules) {
+    pub(super) fn learn(&self, rules: Rules) {
         if *self.rules() != rules {
             *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         }
     }
 
     /// The denials since the last time.
-    pub(crate) fn take_denials(&self) -> u64 {
+    pub(super) fn take_denials(&self) -> u64 {
         self.denials.swap(0, Ordering::Relaxed)
     }
 
@@ -225,6 +219,61 @@ impl Budget {
         let denied = self.0.deny(now_ms);
         let may_fall_back = denied == Denied::NotLeased && self.is_out_of_reach();
         if may_fall_back && self.0.spend_share(now_ms) { Ok(()) } else { Err(denied) }
+    }
+
+    /// Whose budget it is.
+    #[must_use]
+    pub fn tenant(&self) -> &str {
+        &self.0.tenant
+    }
+
+    /// What is called.
+    #[must_use]
+    pub fn dependency(&self) -> &str {
+        &self.0.dependency
+    }
+
+    /// The policy that was last heard of.
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        self.0.rules()
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.0.shared.now_ms()
+    }
+
+    /// Takes a token out of what this process's own first attempts pay for: a node was asked, and did not
+    /// answer. Whether there was one.
+    pub(crate) fn spend_share(&self) -> bool {
+        self.0.spend_share(self.now_ms())
+    }
+
+    /// The retry of a token that a node granted was not sent, and will not be.
+    pub(crate) fn give_back(&self, granted: Granted) {
+        self.0.refunds.add(granted);
+        self.0.wake.notify_one();
+    }
+
+    /// The first attempts that were counted, and are to be reported.
+    #[cfg(test)]
+    pub(crate) fn take_attempts(&self) -> Moved {
+        self.0.take_attempts(self.now_ms())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn learn(&self, policy: &semel_proto::v1::RetryPolicy) {
+        self.0.learn(Rules::of(policy));
+    }
+
+    /// A budget that holds so many tokens for so long, and gets no others.
+    #[cfg(test)]
+    pub(crate) fn holding(tokens: u32, lease: std::time::Duration) -> Self {
+        let clock = Arc::new(crate::clock::Stopwatch::start());
+        let shared = Arc::new(Shared { clock, closed: AtomicBool::new(false) });
+        let ends_ms = shared.now_ms() + u64::try_from(lease.as_millis()).unwrap();
+        let ledger = Ledger::new("acme".into(), "stripe".into(), shared);
+        ledger.newer.exchange(super::purse::Content { tokens, ends_ms });
+        Self(Arc::new(ledger))
     }
 
     /// Whether the last call to the node got no answer.

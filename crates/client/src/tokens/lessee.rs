@@ -15,7 +15,6 @@ use tonic::{Code, Status};
 use super::budget::Ledger;
 use super::demand::Demand;
 use super::purse::{Content, TOKENS_MAX};
-use super::settings::Settings;
 use crate::rules::Rules;
 
 /// Between two askings of one budget.
@@ -77,11 +76,11 @@ pub(crate) struct Lessee {
 }
 
 impl Lessee {
-    pub(crate) fn new(ledger: Arc<Ledger>, settings: &Settings) -> Self {
+    pub(crate) fn new(ledger: Arc<Ledger>, incarnation: [u8; 16], at_hand: u32) -> Self {
         Self {
             ledger,
-            incarnation: Bytes::copy_from_slice(&settings.incarnation),
-            at_hand: settings.at_hand.min(TOKENS_MAX).into(),
+            incarnation: Bytes::copy_from_slice(&incarnation),
+            at_hand: at_hand.min(TOKENS_MAX).into(),
             seq: 0,
             node: Bytes::new(),
             older: None,

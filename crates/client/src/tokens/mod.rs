@@ -5,7 +5,7 @@
 //! - **A token is spent once.** Purses are single atomic words; a lease that is given back can't be spent
 //!   from the moment at which the request is made.
 //! - **Nothing is spent after its lease.** A lease is counted from before its request was first sent, on
-//!   the [`Clock`] that you hand in, which must never step. A token that was taken in time is good for
+//!   a clock that never steps. A token that was taken in time is good for
 //!   the retry that follows at once: don't keep it.
 //! - **A lost answer loses no tokens and doubles none.** The request goes out again with the same number
 //!   and the same content, until it is answered. First attempts that were reported to a node that is gone
@@ -33,15 +33,16 @@
 //! - `share`: what own first attempts pay for without a node
 //! - `settings`: what is handed in
 
-pub(crate) mod budget;
+mod budget;
 mod demand;
 mod lessee;
-pub(crate) mod purse;
-pub(crate) mod refunds;
+mod purse;
+mod refunds;
 mod settings;
 mod share;
 mod supply;
 
 pub use self::budget::{Budget, Denied};
-pub use self::settings::Settings;
+pub(crate) use self::refunds::Granted;
+pub use self::settings::RetryTokenSettings;
 pub use self::supply::{BudgetsFull, RetryTokens};

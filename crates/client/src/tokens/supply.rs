@@ -18,19 +18,20 @@ use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use super::budget::{Budget, Ledger, Shared};
 use super::lessee::{Lessee, Step};
-use super::settings::Settings;
-use crate::clock::Clock;
+use super::settings::RetryTokenSettings;
+use crate::clock::Stopwatch;
+use crate::connection::{Client, StickyChannel};
+use crate::layers::Retries;
 
 /// At most so many calls when a client closes: one that was not answered, and the rests of the leases
 /// that it and two others brought.
 const LAST_CALLS_MAX: u32 = 4;
 
-/// No more budgets can be followed: see [`Settings::budgets_max`].
+/// No more budgets can be followed: see [`RetryTokenSettings::budgets_max`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the client follows as many retry budgets as it may")]
 pub struct BudgetsFull;
@@ -45,20 +46,49 @@ struct Inner {
     /// Those that are not yet supplied. Also the lock under which budgets are added.
     newcomers: Mutex<Vec<Arc<Ledger>>>,
     arrived: Notify,
-    channel: Channel,
-    settings: Settings,
+    channel: StickyChannel,
+    incarnation: [u8; 16],
+    settings: RetryTokenSettings,
     shared: Arc<Shared>,
 }
 
-impl RetryTokens {
-    /// A client of the node at the other end of `channel`. Leases are counted on `clock`.
+impl Client {
+    /// Retry tokens of all tenants that this client may act for, from one of its nodes at a time: a node that
+    /// is lost is left for another, within about a second.
     #[must_use]
-    pub fn new(channel: Channel, settings: Settings, clock: Arc<dyn Clock>) -> Self {
+    pub fn retry_tokens(&self, settings: RetryTokenSettings) -> RetryTokens {
+        RetryTokens::new(self.sticky_channel(), self.pool.dice.id(), settings)
+    }
+
+    /// The retries of this client's tenant to a dependency: paid for by `tokens`, and by a node's answer when
+    /// none is in hand.
+    ///
+    /// # Errors
+    ///
+    /// The budget is new, and there are as many as the settings allow.
+    pub fn retries(&self, tokens: &RetryTokens, dependency: &str) -> Result<Retries, BudgetsFull> {
+        let budget = tokens.budget(&self.tenant, dependency)?;
+        Ok(Retries::new(budget, self.pool.dice.clone()).asking(self.sticky_channel()))
+    }
+}
+
+impl RetryTokens {
+    /// Tokens of the node at the other end of `channel`, without a [`Client`]: see
+    /// [`Client::retry_tokens`]. `incarnation` is 16 random bytes, made anew at each start of the process: two
+    /// processes with the same would be taken for one, and each would lose what the other was granted.
+    #[must_use]
+    pub fn new(
+        channel: impl Into<StickyChannel>,
+        incarnation: [u8; 16],
+        settings: RetryTokenSettings,
+    ) -> Self {
+        let clock = Arc::new(Stopwatch::start());
         Self(Arc::new(Inner {
             budgets: papaya::HashMap::with_hasher(RandomState::default()),
             newcomers: Mutex::new(Vec::new()),
             arrived: Notify::new(),
-            channel,
+            channel: channel.into().patient(settings.call_timeout),
+            incarnation,
             settings,
             shared: Arc::new(Shared { clock, closed: AtomicBool::new(false) }),
         }))
@@ -122,7 +152,8 @@ impl RetryTokens {
     /// Keeps one budget supplied.
     async fn supply(&self, ledger: Arc<Ledger>, end: &CancellationToken) {
         let shared = &self.0.shared;
-        let mut lessee = Lessee::new(Arc::clone(&ledger), &self.0.settings);
+        let mut lessee =
+            Lessee::new(Arc::clone(&ledger), self.0.incarnation, self.0.settings.at_hand);
         while !end.is_cancelled() {
             self.refund(&ledger).await;
             let now_ms = shared.now_ms();

@@ -1,35 +1,19 @@
-//! A clock on tokio's time, and a client of a node, driven for as long as a test works with it.
+//! A client of a node, driven for as long as a test works with it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
+use semel_client::Dice;
 use semel_client::breakers::{BreakerSettings, Breakers};
 use semel_client::layers::{Retries, Stack};
-use semel_client::tokens::{RetryTokens, Settings};
-use semel_client::{Clock, Dice};
+use semel_client::tokens::{RetryTokenSettings, RetryTokens};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
-/// Tokio's clock, which tests can stop.
-pub(crate) struct TokioClock(Instant);
-
 #[expect(clippy::disallowed_methods, reason = "the clock of these tests")]
 pub(crate) fn now() -> Instant {
     Instant::now()
-}
-
-impl TokioClock {
-    pub(crate) fn start() -> Arc<dyn Clock> {
-        Arc::new(Self(now()))
-    }
-}
-
-impl Clock for TokioClock {
-    fn monotonic_us(&self) -> u64 {
-        u64::try_from(now().duration_since(self.0).as_micros()).unwrap()
-    }
 }
 
 /// What a process has of Semel.
@@ -41,10 +25,9 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(channel: Channel) -> Self {
-        let clock = TokioClock::start();
-        let tokens = RetryTokens::new(channel.clone(), Settings::new([1; 16]), Arc::clone(&clock));
-        let settings = BreakerSettings::new("acme", [2; 16]);
-        let breakers = Breakers::new(channel.clone(), settings, clock, Dice::seeded(3));
+        let tokens = RetryTokens::new(channel.clone(), [1; 16], RetryTokenSettings::default());
+        let settings = BreakerSettings::default();
+        let breakers = Breakers::new(channel.clone(), "acme", settings, Dice::seeded(3));
         Self { tokens, breakers, channel }
     }
 

@@ -10,11 +10,9 @@
 
 mod node;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use semel_client::SystemClock;
-use semel_client::tokens::{BudgetsFull, Denied, RetryTokens, Settings};
+use semel_client::tokens::{BudgetsFull, Denied, RetryTokenSettings, RetryTokens};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
@@ -22,8 +20,9 @@ use tonic::transport::Channel;
 use crate::node::{Node, channel};
 
 fn tokens(channel: Channel, at_hand: u32) -> RetryTokens {
-    let settings = Settings { at_hand, budgets_max: 2, ..Settings::new([9; 16]) };
-    RetryTokens::new(channel, settings, Arc::new(SystemClock))
+    let mut settings = RetryTokenSettings::default();
+    (settings.at_hand, settings.budgets_max) = (at_hand, 2);
+    RetryTokens::new(channel, [9; 16], settings)
 }
 
 /// Drives the client while `work` is done, closes it, and waits for its end.

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use semel_proto::v1::retries_client::RetriesClient;
 use semel_proto::v1::{AcquireRetryTokenRequest, AcquireRetryTokenResponse, Failure, RetryVerdict};
 use tonic::Request;
-use tonic::transport::Channel;
 
 use super::verdict::Question;
+use crate::connection::StickyChannel;
 use crate::layers::Criticality;
 use crate::root::Root;
 use crate::rules::{duration, millis, to_wire};
@@ -24,14 +24,14 @@ const PAUSE_MAX_MS: u64 = 1_000;
 /// A node to ask, and when not to: a budget that is spent is asked for once in a while, not by each call.
 #[derive(Debug)]
 pub(super) struct Node {
-    channel: Channel,
+    channel: StickyChannel,
     not_before_ms: AtomicU64,
     /// The same for what may draw on the reserve.
     high_not_before_ms: AtomicU64,
 }
 
 impl Node {
-    pub(super) const fn new(channel: Channel) -> Self {
+    pub(super) const fn new(channel: StickyChannel) -> Self {
         let (not_before_ms, high_not_before_ms) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { channel, not_before_ms, high_not_before_ms }
     }

@@ -1,15 +1,13 @@
 //! A retry that was paid for. What a node granted for it goes back if it is dropped before it is sent.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::tokens::budget::Ledger;
-use crate::tokens::refunds::Granted;
+use crate::tokens::{Budget, Granted};
 
 /// The right to send a call again, after a wait.
 pub(super) struct Grant {
     pub(super) wait: Duration,
-    granted: Option<(Arc<Ledger>, Granted)>,
+    granted: Option<(Budget, Granted)>,
 }
 
 impl Grant {
@@ -19,8 +17,8 @@ impl Grant {
     }
 
     /// Paid for by a node.
-    pub(super) const fn of_node(wait: Duration, ledger: Arc<Ledger>, granted: Granted) -> Self {
-        Self { wait, granted: Some((ledger, granted)) }
+    pub(super) const fn of_node(wait: Duration, budget: Budget, granted: Granted) -> Self {
+        Self { wait, granted: Some((budget, granted)) }
     }
 
     /// It is being sent.
@@ -36,13 +34,13 @@ impl Drop for Grant {
 }
 
 /// A token whose retry is being sent.
-pub(super) struct Spent(Option<(Arc<Ledger>, Granted)>);
+pub(super) struct Spent(Option<(Budget, Granted)>);
 
 impl Spent {
     /// It was not sent after all.
     pub(super) fn give_back(self) {
-        if let Some((ledger, granted)) = self.0 {
-            ledger.give_back(granted);
+        if let Some((budget, granted)) = self.0 {
+            budget.give_back(granted);
         }
     }
 }

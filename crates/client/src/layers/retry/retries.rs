@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_proto::v1::RetryVerdict;
-use tonic::transport::Channel;
 
 use super::ask::{Node, to_request};
 use super::grant::Grant;
 use super::verdict::{Question, judge};
 use crate::breakers::Breaker;
+use crate::connection::StickyChannel;
 use crate::dice::Dice;
 use crate::root::Root;
 use crate::rules::{Rules, duration};
 use crate::tokens::Budget;
-use crate::tokens::refunds::Granted;
+use crate::tokens::Granted;
 
 /// What the retries and hedges of one dependency are decided by. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug)]
@@ -52,8 +52,8 @@ impl Retries {
 
     /// Asks the node at the other end for a token when none is in hand.
     #[must_use]
-    pub fn asking(self, channel: Channel) -> Self {
-        self.with(|inner| inner.node = Some(Arc::new(Node::new(channel))))
+    pub fn asking(self, channel: impl Into<StickyChannel>) -> Self {
+        self.with(|inner| inner.node = Some(Arc::new(Node::new(channel.into()))))
     }
 
     /// Sends nothing again while this breaker is open.
@@ -78,7 +78,7 @@ impl Retries {
     /// The dependency's name.
     #[must_use]
     pub fn dependency(&self) -> &str {
-        &self.0.budget.0.dependency
+        self.0.budget.dependency()
     }
 
     /// The budget.
@@ -89,7 +89,7 @@ impl Retries {
 
     /// A name for a call that nobody named.
     pub(crate) fn request_id(&self) -> Bytes {
-        Bytes::copy_from_slice(&self.0.dice.bytes())
+        Bytes::copy_from_slice(&self.0.dice.id())
     }
 
     /// The root of a call that has none above it.
@@ -98,7 +98,7 @@ impl Retries {
     }
 
     pub(crate) fn rules(&self) -> Arc<Rules> {
-        self.0.budget.0.rules()
+        self.0.budget.rules()
     }
 
     /// An attempt succeeded, and took so long.
@@ -170,24 +170,24 @@ impl Retries {
         if is_common && self.0.budget.try_spend().is_ok() {
             return Ok(Grant::in_hand(wait));
         }
-        let ledger = &self.0.budget.0;
-        let now_ms = ledger.shared.now_ms();
+        let budget = &self.0.budget;
+        let now_ms = budget.now_ms();
         let node =
             self.0.node.as_ref().filter(|node| node.may_be_asked(question.criticality, now_ms));
-        let Some(node) = node.filter(|_| !self.0.budget.is_out_of_reach()) else {
+        let Some(node) = node.filter(|_| !budget.is_out_of_reach()) else {
             return Err(RetryVerdict::BudgetExhausted);
         };
-        let names = (ledger.tenant.as_str(), ledger.dependency.as_str());
+        let names = (budget.tenant(), budget.dependency());
         let message = to_request(question, names, request_id, root);
         match node.ask(message, question.criticality, now_ms).await {
             Some(reply) if reply.verdict() == RetryVerdict::Granted => {
                 root.cap(reply.root_retries_left);
                 let wait = reply.delay.as_ref().map(duration).unwrap_or_default();
                 let granted = Granted { token: reply.token, node: reply.node };
-                Ok(Grant::of_node(wait, Arc::clone(ledger), granted))
+                Ok(Grant::of_node(wait, budget.clone(), granted))
             }
             Some(reply) => Err(reply.verdict()),
-            None if ledger.spend_share(ledger.shared.now_ms()) => Ok(Grant::in_hand(wait)),
+            None if budget.spend_share() => Ok(Grant::in_hand(wait)),
             None => Err(RetryVerdict::BudgetExhausted),
         }
     }

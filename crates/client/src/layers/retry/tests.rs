@@ -9,7 +9,6 @@ use crate::deadline::{Deadline, now};
 use crate::layers::tests::{Act, Scripted, breaker, read, retries, write};
 use crate::layers::{BoxError, BreakerLayer, DeadlineLayer, Http, Refused, SendOnce};
 use crate::root::{ROOT_HEADER, Root};
-use crate::rules::Rules;
 
 type Answer = Result<http::Response<&'static str>, BoxError>;
 
@@ -148,12 +147,11 @@ async fn a_refusal_of_a_layer_below_ends_the_call_and_is_no_first_attempt() {
         let _ = service.clone().oneshot(read()).await;
     }
     assert!(!breaker.is_closed());
-    let now_ms = retries.budget().0.shared.now_ms();
     let layer = RetryLayer::new(Http::default(), retries.clone().behind(breaker));
     let error = layer.layer(service).oneshot(read()).await.unwrap_err();
     assert!(matches!(Refused::find(&*error), Some(Refused::BreakerOpen { .. })));
     assert_eq!(dependency.attempts(), 20);
-    assert_eq!(retries.budget().0.take_attempts(now_ms).requests, 0);
+    assert_eq!(retries.budget().take_attempts().requests, 0);
     assert_eq!(retries.budget().in_hand(), 10);
 }
 
@@ -165,8 +163,7 @@ async fn every_first_attempt_is_counted_once_even_if_it_was_given_up() {
     let given_up = tokio::time::timeout(Duration::from_secs(1), call(&retries, &hanging, read()));
     assert!(given_up.await.is_err());
     call(&retries, &Scripted::default(), read()).await.unwrap();
-    let now_ms = retries.budget().0.shared.now_ms();
-    let counted = retries.budget().0.take_attempts(now_ms);
+    let counted = retries.budget().take_attempts();
     assert_eq!((counted.requests, counted.successes), (3, 1));
 }
 
@@ -174,7 +171,7 @@ async fn every_first_attempt_is_counted_once_even_if_it_was_given_up() {
 async fn another_layer_retries_if_the_policy_says_so() {
     let retries = retries(10).of_layer("service");
     let policy = RetryPolicy { retry_layer: "gateway".into(), ..RetryPolicy::default() };
-    retries.budget().0.learn(Rules::of(&policy));
+    retries.budget().learn(&policy);
     let dependency = Scripted::new(vec![Act::Answer(500); 9]);
     call(&retries, &dependency, read()).await.unwrap();
     assert_eq!(dependency.attempts(), 1);

@@ -31,7 +31,7 @@ impl Scene {
         let handed: Arc<dyn Clock> = Arc::<Still>::clone(&clock);
         let shared = Arc::new(Shared { clock: handed, closed: AtomicBool::new(false) });
         let ledger = Arc::new(Ledger::new("acme".into(), "stripe".into(), shared));
-        let lessee = Lessee::new(Arc::clone(&ledger), &Settings::new([0; 16]));
+        let lessee = Lessee::new(Arc::clone(&ledger), [0; 16], 2);
         Self { clock, budget: Budget(ledger), lessee, node: Bytes::from_static(b"x"), leases: 0 }
     }
 
