@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use semel_client::layers::{BoxError, Criticality, Http, Refused, Stack};
-use semel_proto::v1::{self, AcquireRetryTokenResponse, BreakerCondition, RetryVerdict};
+use semel_proto::v1::{
+    self, AcquireRetryTokenRequest, AcquireRetryTokenResponse, BreakerCondition, RetryVerdict,
+};
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt, service_fn};
 
