@@ -5,8 +5,8 @@
 //! - **A token is spent once.** Purses are single atomic words; a lease that is given back can't be spent
 //!   from the moment at which the request is made.
 //! - **Nothing is spent after its lease.** A lease is counted from before its request was first sent, on
-//!   the [`Clock`] that you hand in, which must never step. A token that was taken in time is good for
-//!   the retry that follows at once: don't keep it.
+//!   the [`Clock`](crate::Clock) that you hand in, which must never step. A token that was taken in time is
+//!   good for the retry that follows at once: don't keep it.
 //! - **A lost answer loses no tokens and doubles none.** The request goes out again with the same number
 //!   and the same content, until it is answered. First attempts that were reported to a node that is gone
 //!   are forfeited rather than counted twice.

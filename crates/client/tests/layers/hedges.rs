@@ -34,7 +34,7 @@ impl Dependency {
         let call = request.headers()["x-call"].to_str()?.parse()?;
         self.attempts.lock().unwrap().push((call, now()));
         let each = if self.is_slower.load(Ordering::Relaxed) { 2 } else { 33 };
-        let is_slow = number % each == 0;
+        let is_slow = number.is_multiple_of(each);
         sleep(if is_slow { SLOW } else { USUAL }).await;
         Ok(Response::new(()))
     }

@@ -40,7 +40,7 @@ fn counted(exporter: &InMemoryMetricExporter) -> BTreeMap<String, u64> {
                     sum.data_points().for_each(|point| {
                         let value = point.value().try_into().unwrap();
                         note(values(&mut point.attributes()), value);
-                    })
+                    });
                 }
                 _ => panic!("{name} is of a kind that nobody looks at"),
             }
