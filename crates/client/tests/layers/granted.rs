@@ -123,9 +123,8 @@ async fn the_node_is_told_how_much_a_request_matters_and_its_reserve_is_asked_fo
             }
         })
         .await;
-    let told = node
-        .book(|book| book.questions.iter().map(AcquireRetryTokenRequest::criticality).collect());
-    let told: Vec<v1::Criticality> = told;
+    let told = node.book(|book| book.questions.clone());
+    let told: Vec<_> = told.iter().map(AcquireRetryTokenRequest::criticality).collect();
     // A budget that is spent is not asked for again by ordinary work.
     assert_eq!(told, [v1::Criticality::Sheddable, v1::Criticality::High]);
 }
