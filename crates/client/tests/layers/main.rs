@@ -9,6 +9,7 @@
 )]
 
 mod breakers;
+mod fleet;
 mod grpc;
 mod node;
 mod outage;
