@@ -151,7 +151,7 @@ async fn send(transport: Transport, request: Request<Body>, patience: Duration) 
 /// Whether the time was up that the request itself had.
 fn is_timeout(error: &(dyn Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| Error::source(*error))
-        .any(|error| error.is::<TimeoutExpired>())
+        .any(<dyn Error>::is::<TimeoutExpired>)
 }
 
 /// Whether it refused with its first word, since it is about to stop.

@@ -4,3 +4,4 @@ mod calls;
 mod consumer;
 mod once;
 mod semel;
+mod threads;
