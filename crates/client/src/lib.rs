@@ -46,6 +46,62 @@
 //!
 //! The module [`once`] says what that promises. Each call of it can be made alone: see [`keys`].
 //!
+//! # All of it together
+//!
+//! A process has one [`Client`]. The work of a key calls its provider through a [`Stack`](layers::Stack): each
+//! attempt carries the key's derived key, retries are paid from the fleet's budget, and none is made while the
+//! fleet's breaker is open.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use semel_client::breakers::BreakerSettings;
+//! use semel_client::fingerprint::Intent;
+//! use semel_client::keys::{Response, Work};
+//! use semel_client::layers::{BoxError, Http, IDEMPOTENCY_KEY_HEADER, Stack};
+//! use semel_client::tokens::RetryTokenSettings;
+//! use semel_client::{Client, Deadline};
+//! use tower::{Layer, ServiceExt, service_fn};
+//!
+//! # async fn send(request: http::Request<String>) -> Result<http::Response<String>, BoxError> {
+//! #     Ok(http::Response::new(request.into_body()))
+//! # }
+//! # async fn example(stopped: impl Future<Output = ()> + Clone) -> Result<(), BoxError> {
+//! let semel = Client::connect("acme", ["http://10.0.0.1:7450", "http://10.0.0.2:7450"])?;
+//! let tokens = semel.retry_tokens(RetryTokenSettings::default());
+//! let breakers = semel.breakers(BreakerSettings::default());
+//! let retries = semel.retries(&tokens, "stripe")?;
+//! let stripe = Stack::new(Http::default(), retries, breakers.breaker("stripe")?)
+//!     .attempt_within(Duration::from_secs(3))
+//!     .layer(service_fn(send));
+//!
+//! let charge = semel
+//!     .once("payments.charge", "order-8812")
+//!     .fingerprint(Intent::new("payments.charge", "account/77").bytes(b"4200 EUR"))
+//!     .deadline(Deadline::within(Duration::from_secs(30)))
+//!     .run(async |claim| {
+//!         let request = http::Request::post("https://api.stripe.com/v1/charges")
+//!             .header(IDEMPOTENCY_KEY_HEADER, claim.derived_key())
+//!             .body("amount=4200&currency=eur".to_owned());
+//!         let Ok(request) = request else { return Work::NotDone };
+//!         match stripe.clone().oneshot(request).await {
+//!             Ok(answer) if answer.status().is_success() => {
+//!                 Work::Succeeded(Response::new(200, answer.into_body()))
+//!             }
+//!             Ok(answer) if answer.status() == 402 => {
+//!                 Work::FailedFinal(Response::new(402, answer.into_body()))
+//!             }
+//!             // An earlier attempt may have been carried out, whatever the last one says.
+//!             _ => Work::Unknown,
+//!         }
+//!     });
+//! // What keeps the client supplied is driven for as long as the process lives.
+//! let (outcome, (), ()) = tokio::join!(charge, tokens.run(stopped.clone()), breakers.run(stopped));
+//! println!("{:?}", outcome?.response());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # A server whose writes happen once
 //!
 //! Around handlers of HTTP or gRPC, [`layers::IdempotencyLayer`] does all of that for every request with an

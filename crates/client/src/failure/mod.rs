@@ -96,8 +96,7 @@ impl FailureKind {
     }
 
     /// Its name in the contract.
-    #[must_use]
-    pub const fn to_wire(self) -> v1::FailureKind {
+    pub(crate) const fn to_wire(self) -> v1::FailureKind {
         match self {
             Self::NotSent => v1::FailureKind::NotSent,
             Self::Throttled => v1::FailureKind::Throttled,

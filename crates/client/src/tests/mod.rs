@@ -5,3 +5,4 @@ mod consumer;
 mod idempotency;
 mod once;
 mod semel;
+mod threads;

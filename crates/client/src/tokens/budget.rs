@@ -17,6 +17,7 @@ const LOOK_PAUSE_MS: u64 = 100;
 
 /// Why no token was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum Denied {
     /// The tokens of the present lease are used up, or the node had none to give. More are asked for.
     #[error("the retry tokens in hand are used up")]

@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 use super::budget::Ledger;
 use super::demand::Demand;
 use super::purse::{Content, TOKENS_MAX};
-use crate::rules::Rules;
+use crate::rules::{Rules, duration, millis};
 
 /// Between two askings of one budget.
 const PAUSE_MIN_MS: u64 = 10;
@@ -224,12 +224,12 @@ impl Lessee {
             self.ledger.learn(Rules::of(policy));
         }
         self.node = reply.node.clone();
-        let lease_ms = reply.expires_in.as_ref().map_or(0, millis);
+        let lease_ms = reply.expires_in.as_ref().map_or(0, given_ms);
         if lease_ms > 0 {
             self.period_ms = period_of(lease_ms);
         }
         let (want, granted) = (pending.request.want, reply.granted.min(TOKENS_MAX));
-        let again_ms = match reply.retry_after.as_ref().map(millis) {
+        let again_ms = match reply.retry_after.as_ref().map(given_ms) {
             _ if granted >= want => PAUSE_MIN_MS,
             Some(retry_after_ms) => retry_after_ms.max(PAUSE_MIN_MS),
             None => (self.period_ms / 4).max(PAUSE_MIN_MS),
@@ -324,9 +324,8 @@ fn period_of(lease_ms: u64) -> u64 {
     (lease_ms.saturating_mul(9) / 20).max(PAUSE_MIN_MS)
 }
 
-fn millis(duration: &prost_types::Duration) -> u64 {
-    let seconds_ms = u64::try_from(duration.seconds).unwrap_or_default().saturating_mul(1_000);
-    seconds_ms.saturating_add(u64::try_from(duration.nanos).unwrap_or_default() / 1_000_000)
+fn given_ms(given: &prost_types::Duration) -> u64 {
+    millis(duration(given))
 }
 
 /// Whether the same request would be refused for ever.

@@ -9,6 +9,7 @@
 )]
 
 mod breakers;
+mod fleet;
 mod granted;
 mod grpc;
 mod hedges;

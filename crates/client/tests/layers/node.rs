@@ -8,9 +8,10 @@ use bytes::Bytes;
 use semel_proto::v1::breakers_server::{Breakers, BreakersServer};
 use semel_proto::v1::retries_server::{Retries, RetriesServer};
 use semel_proto::v1::{self, BreakerCondition, BreakerSnapshot, ProbeOutcome};
-use tokio::io::{DuplexStream, duplex};
+use tokio::io::{DuplexStream, copy_bidirectional, duplex};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint, Server};
@@ -23,6 +24,8 @@ type Watcher = mpsc::Sender<Result<v1::WatchBreakersResponse, Status>>;
 
 /// What a node knows, and what it was asked.
 pub(crate) struct Book {
+    /// Its incarnation.
+    pub(crate) node: Bytes,
     pub(crate) leases: Vec<v1::LeaseRetryTokensRequest>,
     pub(crate) questions: Vec<v1::AcquireRetryTokenRequest>,
     pub(crate) refunds: Vec<v1::RefundRetryTokenRequest>,
@@ -92,6 +95,7 @@ impl Node {
             ..BreakerSnapshot::default()
         };
         let book = Book {
+            node: Bytes::from_static(&[7; 16]),
             leases: Vec::new(),
             questions: Vec::new(),
             refunds: Vec::new(),
@@ -140,6 +144,26 @@ impl Node {
             let _ = server.serve_with_incoming(ReceiverStream::new(receiver)).await;
         });
         *self.task.lock().unwrap() = Some(task);
+    }
+
+    /// An address of it, for as long as the tasks live: what arrives there goes into the pipe.
+    pub(crate) async fn listen(&self, tasks: &mut JoinSet<()>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let pipes = Arc::clone(&self.pipes);
+        tasks.spawn(async move {
+            let mut relays = JoinSet::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let Some(sender) = pipes.lock().unwrap().clone() else { continue };
+                let (mut ours, theirs) = duplex(1 << 16);
+                if sender.send(Ok(theirs)).await.is_ok() {
+                    relays.spawn(async move {
+                        let _ = copy_bidirectional(&mut stream, &mut ours).await;
+                    });
+                }
+            }
+        });
+        address
     }
 
     /// Every connection breaks, and none comes about any more.
@@ -253,7 +277,7 @@ impl Breakers for Node {
                 book.judge(&request.outcomes);
             }
             book.reports.push(request);
-            let (node, breakers) = (Bytes::from_static(&[7; 16]), vec![book.breaker.clone()]);
+            let (node, breakers) = (book.node.clone(), vec![book.breaker.clone()]);
             Ok(Response::new(v1::ReportOutcomesResponse { counted: true, node, breakers }))
         })
     }
@@ -332,7 +356,7 @@ impl Retries for Node {
                 granted,
                 expires_in: seconds(1),
                 policy: Some(v1::RetryPolicy::default()),
-                node: Bytes::from_static(&[7; 16]),
+                node: book.node.clone(),
                 ..v1::LeaseRetryTokensResponse::default()
             };
             book.leases.push(request);
