@@ -190,3 +190,17 @@ async fn each_message_is_published_once(example: &Example, database: &Database) 
         assert!(topic.contains(&format!(" placed {name}\n")), "{topic}");
     }
 }
+
+/// Experiment E5: three layers of three attempts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_to_a_model_that_is_down_is_called_27_times() {
+    let node = block_in_place(|| Node::start(&[]));
+    let Some(example) = Example::new("llm_fanout", &node) else { return };
+    let said = block_in_place(|| example.run(&[]));
+    println!("{said}");
+    assert!(said.contains("a loop of 3 attempts in each layer: 27 calls"), "{said}");
+    let calls = said.lines().find_map(|line| {
+        line.strip_prefix("behind the layers: ")?.strip_suffix(" calls")?.parse::<u32>().ok()
+    });
+    assert!((1..=3).contains(&calls.expect("it says how many")), "{said}");
+}
