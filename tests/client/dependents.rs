@@ -34,6 +34,11 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    /// When its breaker opened first.
+    pub(crate) fn opened(&self) -> Option<Change> {
+        self.changes.iter().find(|change| !change.is_closed).copied()
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.changes.last().is_none_or(|change| change.is_closed)
     }

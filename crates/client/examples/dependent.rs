@@ -1,5 +1,6 @@
 //! A service that depends on another: it calls it steadily through all layers, and says every second, in
-//! a line of JSON, what came of that, and at once when its breaker opens or closes.
+//! a line of JSON, what came of that, and at once when its breaker opens or closes, or when somebody else
+//! decides about it.
 //!
 //! `cargo run -p semel-client --example dependent -- NODE URL REQUESTS_PER_SECOND SECONDS`
 
@@ -169,13 +170,13 @@ fn latencies(mut took_us: Vec<u64>) -> serde_json::Value {
 }
 
 async fn tell_changes(breaker: &Breaker) {
-    let (mut was_closed, mut look) = (true, interval(LOOK));
+    let (mut was, mut look) = ((true, true), interval(LOOK));
     loop {
         look.tick().await;
-        let is_closed = breaker.is_closed();
-        if is_closed != was_closed {
-            was_closed = is_closed;
-            let (at_ms, is_local) = (now_ms(), breaker.is_local());
+        let is = (breaker.is_closed(), breaker.is_local());
+        if is != was {
+            was = is;
+            let (at_ms, (is_closed, is_local)) = (now_ms(), is);
             println!("{}", json!({ "at_ms": at_ms, "closed": is_closed, "local": is_local }));
         }
     }
