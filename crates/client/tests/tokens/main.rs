@@ -109,13 +109,7 @@ async fn threads_spend_no_more_than_was_granted() {
     })
     .await;
     let book = node.book.lock().unwrap();
-    // On a machine that stands still for a second, a lease ends with what is left of it.
-    assert!(
-        spent + book.returned <= book.granted,
-        "{spent} and {} of {}",
-        book.returned,
-        book.granted
-    );
+    assert_eq!(book.granted, spent + book.returned);
     let numbers: Vec<u64> = book.requests.iter().map(|request| request.seq).collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
 }
@@ -125,22 +119,21 @@ async fn under_steady_demand_tokens_never_run_out() {
     let (node, channel, _serving) = Node::start().await;
     let tokens = tokens(channel, 10);
     let budget = tokens.budget("acme", "stripe").unwrap();
-    let (denied, late) = driven(&tokens, async {
+    let denied = driven(&tokens, async {
         budget.first_attempt();
         node.was_asked(1).await;
         let mut beat = tokio::time::interval(Duration::from_millis(10));
         beat.tick().await;
-        let (mut denied, mut late) = (0, Duration::ZERO);
+        let mut denied = 0;
         // Over two leases and more, at 100 tokens a second.
         for _ in 0..250 {
-            late = late.max(beat.tick().await.elapsed());
+            beat.tick().await;
             denied += u32::from(budget.try_spend().is_err());
         }
-        (denied, late)
+        denied
     })
     .await;
-    // On a machine that stands still for long, leases end before the next ones can be asked for.
-    assert!(denied == 0 || late > Duration::from_millis(100), "{denied} denied, {late:?} late");
+    assert_eq!(denied, 0);
     let book = node.book.lock().unwrap();
     assert!(book.requests.len() < 20, "{} calls", book.requests.len());
 }
