@@ -96,6 +96,8 @@ impl Session {
         options: &PostgresOptions,
     ) -> Result<i64, tokio_postgres::Error> {
         self.client.batch_execute(&settings(duty, options)).await?;
+        // At hand whenever the limits change.
+        self.prepared(Named::Limit).await?;
         let latest_us = self.client.query_one_scalar(statements::LATEST, &[]).await?;
         if duty == Duty::Listen {
             self.client.batch_execute(&format!("LISTEN {}", options.channel())).await?;
@@ -116,13 +118,13 @@ impl Session {
         if self.client.is_closed() {
             return Err(Failure::Unavailable("the connection to the database was lost".to_owned()));
         }
-        let limit = self.in_time(self.prepared(Named::Limit)).await?;
-        let limit = limit.map_err(|error| self.look_at(&error, false))?;
         let limits = self.most.within(patience);
         let query = async {
-            if std::mem::replace(&mut *self.limits(), limits) == limits {
+            let changes = std::mem::replace(&mut *self.limits(), limits) != limits;
+            let limit = changes.then(|| self.statements().get(&Named::Limit).cloned()).flatten();
+            let Some(limit) = limit else {
                 return self.client.query(&statement, parameters).await;
-            }
+            };
             let (statement_ms, lock_ms) =
                 (limits.statement_ms.to_string(), limits.lock_ms.to_string());
             let wanted: [&(dyn ToSql + Sync); 2] = [&statement_ms, &lock_ms];
