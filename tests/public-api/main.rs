@@ -28,9 +28,9 @@ use crate::settings::skip;
 const LISTED: &str = "crates/client/public-api.txt";
 /// What only the compiler can use.
 const INTERNAL: [&str; 3] = [
-    "impl core::marker::Freeze for ",
-    "impl core::marker::StructuralPartialEq for ",
-    "impl core::marker::UnsafeUnpin for ",
+    "core::marker::Freeze for ",
+    "core::marker::StructuralPartialEq for ",
+    "core::marker::UnsafeUnpin for ",
 ];
 /// Set, it has the list written instead of compared.
 const UPDATE: &str = "SEMEL_UPDATE_PUBLIC_API";
