@@ -9,13 +9,14 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which of our crates a crate may use, dev-dependencies aside.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("semel-proto", &[]),
     ("semel-domain", &[]),
     ("semel-store", &[]),
     ("semel-store-postgres", &["semel-store"]),
     ("semel-server", &["semel-domain", "semel-proto", "semel-store"]),
     ("semel-client", &["semel-proto"]),
+    ("semel-public-api", &[]),
     ("semel-sim", &["semel-proto", "semel-server", "semel-store"]),
     (
         "semel-cli",

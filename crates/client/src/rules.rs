@@ -93,7 +93,7 @@ mod tests {
         assert_eq!((rules.attempts_max, rules.retries_per_root), (3, 4));
         assert_eq!((rules.base, rules.cap), (Duration::from_millis(50), Duration::from_secs(20)));
         assert_eq!(rules.base_throttled, Duration::from_secs(1));
-        assert!(FailureKind::ALL.into_iter().all(|kind| rules.costs_a_token(kind)));
+        assert!(FailureKind::ALL.iter().all(|kind| rules.costs_a_token(*kind)));
     }
 
     #[test]

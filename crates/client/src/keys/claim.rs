@@ -16,6 +16,7 @@ use crate::deadline::Deadline;
 /// The answer to a claim.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[must_use]
 pub enum ClaimAnswer {
     /// The work is yours to do: look at the claim's [`disposition`](Claim::disposition) first.
     Yours(Box<Claim>),

@@ -93,6 +93,7 @@ pub enum StuckState {
 
 /// What really happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Resolution {
     /// It was done: the response is stored and given out.
     Succeeded(Response),

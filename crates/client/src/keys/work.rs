@@ -12,6 +12,7 @@ use crate::connection::Error;
 
 /// What the work of a claim came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Work {
     /// Done. The response is stored and given out to whoever asks again.
     Succeeded(Response),
@@ -91,6 +92,7 @@ pub struct Renewed {
 /// The answer to a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use]
 pub enum ReplayAnswer {
     /// It is done, and this is its answer.
     Done(StoredAnswer),
