@@ -30,8 +30,10 @@ use semel_client::tokens::RetryTokenSettings;
 use tokio::net::TcpListener;
 use tower::{Layer, Service, ServiceExt};
 
-/// Enough first attempts for a tenth of them to be a retry.
-const CALLS: u32 = 21;
+/// Enough first attempts for a tenth of them to be a retry, also of those that no report is on its way with.
+const CALLS: u32 = 61;
+/// The time from one call to the next.
+const PACE: Duration = Duration::from_millis(10);
 /// The request, of all that arrive, that is answered badly: that of the last call.
 const BAD: u32 = CALLS;
 
@@ -48,7 +50,8 @@ async fn main() -> Result<(), BoxError> {
 /// All answers are good but one.
 async fn serve(listener: TcpListener) -> Result<(), BoxError> {
     let count = AtomicU32::new(0);
-    let answer = |request: Request<Incoming>| async {
+    let count = &count;
+    let answer = |request: Request<Incoming>| async move {
         let number = count.fetch_add(1, Ordering::Relaxed) + 1;
         let mut answer = Response::new(Full::new(Bytes::from_static(b"an answer")));
         if number == BAD {
@@ -109,6 +112,7 @@ async fn call(uri: &str) -> Result<(), BoxError> {
             if number == CALLS {
                 println!("call {number}: {status}: {}", String::from_utf8_lossy(&body));
             }
+            tokio::time::sleep(PACE).await;
         }
         Ok(())
     };
