@@ -156,7 +156,8 @@
 //! - [`failure`]: what a failed attempt looked like
 //! - [`deadline`], [`root`]: what travels with every call of an operation
 //! - [`metrics`]: what is measured
-//! - `rules`: the policy of a budget, as the client follows it; `clock`, `dice`: time and randomness
+//! - `rules`: the policy of a budget, as the client follows it; `clock`, `dice`: time and randomness; `wire`: durations
+//!   and moments as the contract has them
 //!
 //! # Types of other crates
 //!
@@ -189,6 +190,7 @@ pub mod recovery;
 pub mod root;
 mod rules;
 pub mod tokens;
+mod wire;
 
 pub use self::connection::{Client, Error, Reason};
 pub use self::deadline::Deadline;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use semel_proto::v1::{BackoffStrategy, DepositOn, FailMode, RetryPolicy};
 
 use crate::failure::FailureKind;
+pub(crate) use crate::wire::{duration, millis, to_wire};
 
 /// What a retry costs unless the policy says otherwise, in milli-tokens.
 const COST_MILLI: u32 = 1_000;
@@ -63,21 +64,6 @@ impl Rules {
     pub(crate) fn costs_a_token(&self, kind: FailureKind) -> bool {
         !self.uncommon.contains(&kind.to_wire().into())
     }
-}
-
-/// A duration of the wire; nothing if it is negative.
-pub(crate) fn duration(given: &prost_types::Duration) -> Duration {
-    Duration::try_from(*given).unwrap_or_default()
-}
-
-/// A duration for the wire.
-pub(crate) fn to_wire(given: Duration) -> prost_types::Duration {
-    let longest = prost_types::Duration { seconds: i64::MAX, nanos: 0 };
-    prost_types::Duration::try_from(given).unwrap_or(longest)
-}
-
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

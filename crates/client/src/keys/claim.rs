@@ -8,10 +8,10 @@ use semel_proto::v1::claim_key_response::Disposition as WireDisposition;
 
 use super::name::KeyName;
 use super::response::StoredAnswer;
-use super::wire;
 use crate::clock::Stopwatch;
 use crate::connection::Error;
 use crate::deadline::Deadline;
+use crate::wire;
 
 /// The answer to a claim.
 #[derive(Clone, Debug)]

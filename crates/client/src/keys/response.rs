@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use semel_proto::v1;
 
-use super::wire;
 use crate::connection::Error;
+use crate::wire;
 
 /// What the work answered. Semel stores it byte for byte, and hands it to whoever asks again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

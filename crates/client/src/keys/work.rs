@@ -7,8 +7,8 @@ use semel_proto::v1;
 
 use super::claim::Claim;
 use super::response::{Response, StoredAnswer};
-use super::wire;
 use crate::connection::Error;
+use crate::wire;
 
 /// What the work of a claim came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
