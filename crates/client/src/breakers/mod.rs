@@ -29,6 +29,8 @@
 //! - **No node, no guessing.** While no node is in reach, the breaker goes on from where the fleet left it, by
 //!   the policy that was last heard of, with this process's own calls: 50 % of at least 20 calls in 30 s,
 //!   a cool-down of 30 s, one probe at a time, unless the policy says otherwise.
+//! - **No place to watch, no guessing either**: a node that has as many watchers as it takes is asked for the
+//!   states instead, as often as it says, until it has a place.
 //! - **Who alone fails, alone holds back**: a node says so, and the fleet's breaker stays closed.
 //! - **A lost report counts once**, or not at all.
 //! - **Quiet when idle**: without calls, nothing is sent but what the watch takes.

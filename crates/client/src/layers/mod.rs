@@ -10,7 +10,7 @@
 //! | [`Stack`] | all of them, in the order that is right |
 //! | [`GrpcStack`] | the same around a channel of tonic |
 //! | [`IdempotencyLayer`] | for servers: a request with an idempotency key is handled once |
-//! | [`InboundLayer`] | for servers: takes up the deadline and the root that a request carries |
+//! | [`InboundLayer`] | for servers: takes up the deadline, the root and the criticality that a request carries |
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -85,8 +85,8 @@ pub use self::hedge::{HedgeLayer, HedgeService, HedgeSettings};
 pub use self::idempotency::{IdempotencyLayer, IdempotencyService};
 pub use self::inbound::{InboundLayer, InboundService};
 pub use self::protocol::{
-    Calls, Criticality, Grpc, Http, IDEMPOTENCY_KEY_HEADER, Protocol, Repeatable, RequestPolicy,
-    SendOnce,
+    CRITICALITY_HEADER, Calls, Criticality, CriticalityScoped, Grpc, Http, IDEMPOTENCY_KEY_HEADER,
+    Protocol, Repeatable, RequestPolicy, SendOnce,
 };
 pub use self::refused::{BoxError, Refused};
 pub use self::retry::{Retries, RetryLayer, RetryService};
