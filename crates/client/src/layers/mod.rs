@@ -61,7 +61,8 @@
 //! # What they do not do
 //!
 //! They do not make a call safe to repeat: that takes an idempotency key, and a service that keeps to it. They
-//! don't look into the messages of a stream: an answer counts as good once its head is.
+//! don't look into the messages of a stream: an answer counts as good once its head is; but of gRPC, breakers and
+//! metrics wait for [its status](grpc).
 
 pub mod breaker;
 pub mod bulkhead;
@@ -79,8 +80,8 @@ pub mod stack;
 pub use self::breaker::{BreakerLayer, BreakerService};
 pub use self::bulkhead::{BulkheadLayer, BulkheadService};
 pub use self::deadline::{DeadlineLayer, DeadlineService};
-pub(crate) use self::ending::{Ending, outcome_of};
-pub use self::grpc::{GrpcService, GrpcStack, ReplayBody, status_of};
+pub(crate) use self::ending::{Ending, outcome_of, when_known};
+pub use self::grpc::{GrpcService, GrpcStack, ReplayBody, ToldBody, Trailers, status_of};
 pub use self::hedge::{HedgeLayer, HedgeService, HedgeSettings};
 pub use self::idempotency::{IdempotencyLayer, IdempotencyService};
 pub use self::inbound::{InboundLayer, InboundService};

@@ -3,7 +3,7 @@
 //! | protocol | requests | answers |
 //! |---|---|---|
 //! | [`Http`] | `http::Request<B>` | `http::Response<_>`: status, `Retry-After` |
-//! | [`Grpc`] | the same, as tonic sends it | the status in the head of the answer |
+//! | [`Grpc`] | the same, as tonic sends it | the status in the head of the answer, or in its [trailers](super::grpc) |
 //! | [`Calls`] | any value | told by functions |
 
 mod calls;
