@@ -61,7 +61,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use thiserror::Error;
 use tokio::sync::Notify;
 
 pub(crate) use self::breaker::{Asking, Entrance};
@@ -73,11 +72,7 @@ pub use self::window::Outcome;
 use crate::clock::Stopwatch;
 use crate::connection::{Client, StickyChannel};
 use crate::dice::Dice;
-
-/// No more breakers can be followed: see [`BreakerSettings::breakers_max`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the client follows as many breakers as it may")]
-pub struct BreakersFull;
+use crate::limit::LimitReached;
 
 /// The breakers of one tenant. Cheap to clone; all clones are the same client. Without
 /// [`run`](Self::run) they know only of this process's own calls.
@@ -132,13 +127,14 @@ impl Breakers {
     /// # Errors
     ///
     /// This one is new, and there are as many as the settings allow.
-    pub fn breaker(&self, dependency: &str) -> Result<Breaker, BreakersFull> {
+    pub fn breaker(&self, dependency: &str) -> Result<Breaker, LimitReached> {
         let mut entries = self.entries();
         if let Some(entry) = entries.get(dependency) {
             return Ok(Breaker(Arc::clone(entry)));
         }
-        if entries.len() >= self.0.shared.settings.breakers_max.min(WATCHED_MAX) {
-            return Err(BreakersFull);
+        let limit = self.0.shared.settings.breakers_max.min(WATCHED_MAX);
+        if entries.len() >= limit {
+            return Err(LimitReached { what: "breakers", limit });
         }
         let shared = Arc::clone(&self.0.shared);
         let entry = Arc::new(Entry::new(dependency.to_owned(), shared));

@@ -48,4 +48,4 @@ pub(crate) use self::budget::Token;
 pub use self::budget::{Budget, Denied};
 pub(crate) use self::refunds::Granted;
 pub use self::settings::RetryTokenSettings;
-pub use self::supply::{BudgetsFull, RetryTokens};
+pub use self::supply::RetryTokens;

@@ -12,7 +12,7 @@ mod node;
 
 use std::time::Duration;
 
-use semel_client::tokens::{BudgetsFull, Denied, RetryTokenSettings, RetryTokens};
+use semel_client::tokens::{Denied, RetryTokenSettings, RetryTokens};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
@@ -173,5 +173,6 @@ async fn budgets_are_bounded_and_told_apart() {
     tokens.budget("a", "bc").unwrap();
     tokens.budget("ab", "c").unwrap();
     tokens.budget("a", "bc").expect("it is known");
-    assert_eq!(tokens.budget("a", "b").unwrap_err(), BudgetsFull);
+    let refused = tokens.budget("a", "b").unwrap_err();
+    assert_eq!((refused.what, refused.limit), ("budgets", 2));
 }
