@@ -1,0 +1,19 @@
+//! The FoundationDB engine of Semel.
+
+#![cfg_attr(
+    not(feature = "client"),
+    allow(dead_code, reason = "what talks to a cluster uses the rules; without it they are tested only")
+)]
+
+mod attempt;
+mod error;
+mod fleet;
+mod head;
+mod layout;
+mod meaning;
+mod options;
+mod time;
+mod warnings;
+
+pub use error::OpenError;
+pub use options::{FdbOptions, NetworkOptions};
