@@ -1,13 +1,12 @@
 //! The records of a write as arrays of the database, and what its answer says of each.
 
 use semel_store::IndexChange;
+use semel_store::optimistic::{Decision, Lost, Write};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::batch::{Decision, Write};
 use crate::error::Failure;
 use crate::statements::Shape;
-use crate::write::Lost;
 
 type Slices<'a> = Vec<&'a [u8]>;
 type Values<'a> = Vec<Option<&'a [u8]>>;

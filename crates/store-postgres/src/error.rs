@@ -6,6 +6,7 @@
 use std::error::Error as _;
 
 use semel_store::StoreError;
+use semel_store::optimistic::Lost;
 use tokio_postgres::error::{Severity, SqlState};
 
 /// Why a store was not opened, or its schema not changed.
@@ -78,11 +79,6 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The store was closed before the statement was sent.
-    pub(crate) fn closed() -> Self {
-        Self::Unavailable("the store is closed".to_owned())
-    }
-
     /// An error of a statement that writes nothing, or that was not yet sent.
     pub(crate) fn before_write(error: &tokio_postgres::Error) -> Self {
         match Self::of_write(error) {
@@ -125,6 +121,14 @@ impl Failure {
             return Self::Unavailable(text);
         }
         Self::Invalid(text)
+    }
+
+    /// What an update makes of it.
+    pub(crate) fn into_lost(self) -> Lost {
+        match self {
+            Self::Again(_) => Lost::Again,
+            other => Lost::Failed(other.into_store_error()),
+        }
     }
 
     /// What the caller of an item is told.

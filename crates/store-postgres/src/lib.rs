@@ -5,9 +5,10 @@
 //! A whole batch takes two round trips, whatever its size. One statement reads all its records, with
 //! the database's clock; the transitions are applied here; one statement, which is one implicit
 //! transaction, writes what changed, each record only over the version that was read. What was lost to
-//! another node is run again. Batches that come at the same time share these statements. Between the two nothing is held in the database: a node that is stopped
-//! in the middle is in nobody's way. Batches share a few connections and are pipelined over them, so
-//! waiting costs no connection.
+//! another node is run again ([`semel_store::optimistic`]). Batches that come at the same time share these
+//! statements. Between the two nothing is held in the database: a node that is stopped in the middle is in
+//! nobody's way. Batches share a few connections and are pipelined over them, so waiting costs no
+//! connection.
 //!
 //! # Invariants
 //!
@@ -46,7 +47,7 @@
 //! - `schema`: the tables and their migrations; `statements`: the SQL
 //! - `link`, `session`: connections that are made again when they are lost; `patience`: how long a statement may
 //!   take
-//! - `turns`, `batch`, `update`, `lane`, `read`, `arrays`, `write`: updates; `scan`: scans
+//! - `engine`, `read`, `arrays`, `write`: what updates ask of the database; `scan`: scans
 //! - `wakes`: wake-ups across nodes; `time`: the clock; `warnings`: settings that lose data
 //!
 //! # What it does not do
@@ -58,9 +59,8 @@
 
 mod address;
 mod arrays;
-mod batch;
+mod engine;
 mod error;
-mod lane;
 mod link;
 mod options;
 mod patience;
@@ -73,8 +73,6 @@ mod statements;
 mod store;
 mod time;
 mod tls;
-mod turns;
-mod update;
 mod wakes;
 mod warnings;
 mod write;

@@ -96,7 +96,7 @@ impl Link {
         shared.changed.send_modify(|count| *count = count.wrapping_add(1));
         if self.duty == Duty::Listen && std::mem::replace(was_up, true) {
             // What was announced meanwhile is not told again.
-            shared.hub.wake_all();
+            shared.updates.watched().wake_all();
         }
         let lost = tokio::select! {
             lost = &mut driving => lost,

@@ -37,11 +37,6 @@ impl Limits {
     }
 }
 
-/// The longest of several; `None` is for ever.
-pub(crate) fn longest(patience: impl Iterator<Item = Option<Duration>>) -> Option<Duration> {
-    patience.reduce(|one, other| Some(one?.max(other?))).flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,11 +53,5 @@ mod tests {
         assert_eq!(limits(Some(300)), (512, 512));
         assert_eq!(limits(Some(1_500)), (2_048, 2_000));
         assert_eq!(limits(Some(u64::MAX)), (10_000, 2_000));
-        let seconds = |seconds: &[Option<u64>]| {
-            longest(seconds.iter().map(|it| it.map(Duration::from_secs))).map(|it| it.as_secs())
-        };
-        assert_eq!(seconds(&[Some(1), Some(3), Some(2)]), Some(3));
-        assert_eq!(seconds(&[Some(1), None, Some(2)]), None);
-        assert_eq!(seconds(&[]), None);
     }
 }

@@ -2,25 +2,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
-use bytes::Bytes;
-use semel_store::WatchHub;
+use semel_store::optimistic::{Patience, Updates};
 use tokio::sync::{Semaphore, watch};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::sync::CancellationToken;
 
-use crate::batch::Decision;
 use crate::error::OpenError;
-use crate::lane::Lane;
 use crate::link::Links;
 use crate::options::PostgresOptions;
-use crate::read::Read;
+use crate::read::Answer;
 use crate::session::Duty;
 use crate::time::Time;
 use crate::tls;
-use crate::turns::Turns;
 use crate::wakes::Wakes;
-use crate::write::Written;
 
 /// How many rows the table of times has.
 const SLOTS: u64 = 256;
@@ -33,11 +29,7 @@ pub(crate) struct Shared {
     /// How often a link came up.
     pub(crate) changed: watch::Sender<u64>,
     pub(crate) time: Time,
-    pub(crate) turns: Arc<Turns>,
-    pub(crate) reads: Lane<Bytes, Read>,
-    pub(crate) synced: Lane<Decision, Written>,
-    pub(crate) relaxed: Lane<Decision, Written>,
-    pub(crate) hub: WatchHub,
+    pub(crate) updates: Updates<Answer>,
     pub(crate) wakes: Wakes,
     /// Room for items on their way.
     pub(crate) room: Arc<Semaphore>,
@@ -56,13 +48,8 @@ impl Shared {
             tls,
             links: Links::new(&options),
             changed: watch::Sender::new(0),
-            time: Time::new(Arc::clone(&options.clock)),
-            turns: Arc::default(),
-            reads: Lane::new(1),
-            // One waits for the disk, and one fills.
-            synced: Lane::new(2),
-            relaxed: Lane::new(1),
-            hub: WatchHub::new(),
+            time: Time::default(),
+            updates: Updates::new(Arc::clone(&options.clock)),
             wakes: Wakes::new(random),
             room: Arc::new(Semaphore::new(options.queue_updates)),
             closing: CancellationToken::new(),
@@ -71,6 +58,14 @@ impl Shared {
             first_slot: random % SLOTS,
             options,
         })
+    }
+
+    /// How long an update waits for others.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience {
+            turn: self.options.silence_timeout(),
+            rounds: Duration::from_millis(self.options.lock_timeout_ms),
+        }
     }
 
     /// Takes `count` versions that no record ever had; they follow the number that is returned.

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use semel_store::limits;
+use semel_store::optimistic::Answers;
 use semel_store::{Page, Scan, Store, StoreError, Transition, Update, Watch};
 use tokio::runtime::{Builder, Handle as RuntimeHandle};
 use tokio::sync::oneshot;
@@ -13,12 +14,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::batch::Answers;
 use crate::error::{Failure, OpenError};
 use crate::options::PostgresOptions;
 use crate::session::Duty;
 use crate::shared::Shared;
-use crate::{read, scan, schema, update, wakes, warnings, write};
+use crate::{scan, schema, wakes, warnings};
 
 /// A store in a PostgreSQL database. Clones are handles to the same connections.
 ///
@@ -177,11 +177,8 @@ async fn run(
 
 /// Carries what updates ask of the database, until the store is closed.
 async fn carry(shared: Arc<Shared>) {
-    let shared = &*shared;
     tokio::select! {
-        () = shared.reads.drive(|asked| read::carry(shared, asked)) => {}
-        () = shared.synced.drive(|asked| write::carry(shared, Duty::Synced, asked)) => {}
-        () = shared.relaxed.drive(|asked| write::carry(shared, Duty::Relaxed, asked)) => {}
+        () = shared.updates.carry(&*shared) => {}
         () = shared.closing.cancelled() => {}
     }
 }
@@ -209,7 +206,7 @@ impl Store for PostgresStore {
             return all(closed());
         };
         let work = async move {
-            let answers = update::run(&shared, batch).await;
+            let answers = shared.updates.run(&*shared, batch, shared.patience()).await;
             drop(room);
             answers
         };
@@ -225,7 +222,7 @@ impl Store for PostgresStore {
     }
 
     fn watch(&self, key: &[u8]) -> Watch {
-        self.handle.shared.hub.watch(key)
+        self.handle.shared.updates.watched().watch(key)
     }
 }
 

@@ -4,22 +4,15 @@
 //! nor, after a reopening, before the time of any commit: the newest time is written in each commit
 //! (table `times`) and is a floor from each new connection on.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use semel_store::Clock;
-
-/// The floor of this process, and the clock that waiting is measured with.
+/// The floor of this process.
+#[derive(Default)]
 pub(crate) struct Time {
     floor_us: AtomicU64,
-    clock: Arc<dyn Clock>,
 }
 
 impl Time {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { floor_us: AtomicU64::new(0), clock }
-    }
-
     /// Takes what the database's clock says, or what is written as the newest time, and returns the
     /// time to decide by.
     pub(crate) fn pass(&self, database_us: i64) -> u64 {
@@ -31,22 +24,15 @@ impl Time {
     pub(crate) fn latest_us(&self) -> i64 {
         i64::try_from(self.floor_us.load(Ordering::SeqCst)).unwrap_or(i64::MAX)
     }
-
-    /// Microseconds since some moment of this process.
-    pub(crate) fn monotonic_us(&self) -> u64 {
-        self.clock.monotonic_us()
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use semel_store::ManualClock;
-
     use super::*;
 
     #[test]
     fn time_never_goes_back() {
-        let time = Time::new(Arc::new(ManualClock::new(0)));
+        let time = Time::default();
         assert_eq!(time.pass(10), 10);
         assert_eq!(time.pass(7), 10);
         assert_eq!(time.pass(-1), 10);

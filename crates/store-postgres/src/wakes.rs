@@ -13,13 +13,12 @@
 //! Invariants: what waits to be announced is bounded, and when the bound is met, all are woken instead;
 //! this never delays a commit.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use semel_store::WatchHub;
 use tokio::sync::Notify;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -36,14 +35,13 @@ const GATHER: Duration = Duration::from_millis(2);
 /// How many records one statement polls.
 const POLLED_MOST: usize = 1_000;
 
-/// What waits to be told, what was heard, and what is known of watched records.
+/// What waits to be told, and what was heard.
 pub(crate) struct Wakes {
     sender: [u8; 8],
     announced: Mutex<Hashes>,
     announced_some: Notify,
     heard: Mutex<Hashes>,
     heard_some: Notify,
-    seen: Mutex<HashMap<Vec<u8>, Seen>>,
 }
 
 /// Hashes of keys, or all keys.
@@ -51,14 +49,6 @@ pub(crate) struct Wakes {
 struct Hashes {
     some: HashSet<u64>,
     all: bool,
-}
-
-/// What is known of a watched record.
-struct Seen {
-    /// `None`: absent.
-    version: Option<i64>,
-    /// Whether it was so when somebody who watches read it; if not, a change may have come before.
-    certain: bool,
 }
 
 impl Wakes {
@@ -69,7 +59,6 @@ impl Wakes {
             announced_some: Notify::new(),
             heard: Mutex::default(),
             heard_some: Notify::new(),
-            seen: Mutex::default(),
         }
     }
 
@@ -107,39 +96,6 @@ impl Wakes {
         }
         drop(heard);
         self.heard_some.notify_one();
-    }
-
-    /// Takes what was read of a record by an update: whoever watches it may have read it so.
-    pub(crate) fn note(&self, hub: &WatchHub, key: &[u8], version: Option<i64>) {
-        if !hub.is_watched(key) {
-            return;
-        }
-        let old = lock(&self.seen).insert(key.to_vec(), Seen { version, certain: true });
-        if old.is_some_and(|old| old.certain && old.version != version) {
-            // Others who watch it read an older one, and polling would not find the difference any
-            // more.
-            hub.wake(key);
-        }
-    }
-
-    /// Takes what this node committed; who waits for it is woken by the caller.
-    pub(crate) fn committed(&self, hub: &WatchHub, key: &[u8], version: Option<i64>) {
-        if hub.is_watched(key) {
-            lock(&self.seen).insert(key.to_vec(), Seen { version, certain: true });
-        }
-    }
-
-    /// Takes what polling found of `key`; whether whoever watches it must be woken.
-    fn polled(&self, key: &[u8], version: Option<i64>) -> bool {
-        let mut seen = lock(&self.seen);
-        let Some(seen) = seen.get_mut(key) else {
-            // It may have changed between the watch and now; the next time tells it.
-            seen.insert(key.to_vec(), Seen { version, certain: false });
-            return false;
-        };
-        let wake = !seen.certain || seen.version != version;
-        *seen = Seen { version, certain: true };
-        wake
     }
 
     /// The next payload to announce.
@@ -188,11 +144,11 @@ pub(crate) async fn wake_heard(shared: &Shared) {
         shared.wakes.heard_some.notified().await;
         let heard = std::mem::take(&mut *lock(&shared.wakes.heard));
         if heard.all {
-            shared.hub.wake_all();
+            shared.updates.watched().wake_all();
         } else {
-            for key in shared.hub.watched_keys() {
+            for key in shared.updates.watched().keys() {
                 if heard.some.contains(&xxh3_64(&key)) {
-                    shared.hub.wake(&key);
+                    shared.updates.watched().wake(&key);
                 }
             }
         }
@@ -205,8 +161,7 @@ pub(crate) async fn poll(shared: &Shared) {
     let interval = Duration::from_millis(shared.options.poll_ms);
     loop {
         tokio::time::sleep(interval).await;
-        let keys = shared.hub.watched_keys();
-        lock(&shared.wakes.seen).retain(|key, _| shared.hub.is_watched(key));
+        let keys = shared.updates.watched().keys();
         for keys in keys.chunks(POLLED_MOST) {
             if let Err(failure) = poll_some(shared, keys).await {
                 tracing::debug!(?failure, "watched records could not be polled");
@@ -229,9 +184,7 @@ async fn poll_some(shared: &Shared, keys: &[std::sync::Arc<[u8]>]) -> Result<(),
         }
     }
     for (key, version) in keys.iter().zip(versions) {
-        if shared.wakes.polled(key, version) {
-            shared.hub.wake(key);
-        }
+        shared.updates.watched().polled(key, version);
     }
     Ok(())
 }

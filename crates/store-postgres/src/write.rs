@@ -3,13 +3,9 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use semel_store::{IndexChange, StoreError};
+use semel_store::optimistic::{Decision, Lost, parts};
 
 use crate::arrays::Arrays;
-use crate::batch::Decision;
-use crate::error::Failure;
-use crate::lane::{Asked, patience};
 use crate::session::{Duty, Named, Session};
 use crate::shared::Shared;
 
@@ -17,83 +13,23 @@ use crate::shared::Shared;
 /// takes up to 1 GiB.
 const STATEMENT_BYTES: usize = 32 << 20;
 
-/// Why a record was not written.
-#[derive(Clone, Debug)]
-pub(crate) enum Lost {
-    /// Somebody else wrote it, or the database asked for another try.
-    Again,
-    Failed(StoreError),
-}
-
-/// What became of each record: its new version, or why it was not written.
-pub(crate) type Written = Vec<(Decision, Result<i64, Lost>)>;
-
-/// Writes the records that these batches ask for, each with its new version or why it was not written.
-pub(crate) async fn carry(shared: &Shared, duty: Duty, asked: Vec<Asked<Decision, Written>>) {
-    let patience = patience(&asked);
-    let (mut decisions, mut askers) = (Vec::new(), Vec::new());
-    for (batch, Asked { records, asker, .. }) in asked.into_iter().enumerate() {
-        decisions.extend(records.into_iter().map(|decision| (batch, decision)));
-        askers.push((asker, Vec::new()));
-    }
-    // No two batches write the same record: they take turns.
-    decisions.sort_by(|(_, one), (_, other)| one.key.cmp(&other.key));
-    let (batches, decisions): (Vec<usize>, Vec<Decision>) = decisions.into_iter().unzip();
-    for (batch, written) in batches.into_iter().zip(run(shared, duty, patience, decisions).await) {
-        if let Some((_, of_batch)) = askers.get_mut(batch) {
-            of_batch.push(written);
-        }
-    }
-    for (asker, written) in askers {
-        // A batch that is gone needs no answer.
-        let _ = asker.send(written);
-    }
-}
-
-/// Writes the records of `decisions`, which are in the order of their keys.
-async fn run(
+/// Writes the records of `decisions`, which are in the order of their keys; each with its new version or why it
+/// was not written.
+pub(crate) async fn run(
     shared: &Shared,
     duty: Duty,
+    decisions: &[Decision],
     patience: Option<Duration>,
-    decisions: Vec<Decision>,
-) -> Written {
+) -> Vec<Result<i64, Lost>> {
     let (slot, session) = match shared.session(duty).await {
         Ok(session) => session,
-        Err(failure) => {
-            let lost = Lost::Failed(failure.into_store_error());
-            return decisions.into_iter().map(|it| (it, Err(lost.clone()))).collect();
-        }
+        Err(failure) => return vec![Err(failure.into_lost()); decisions.len()],
     };
     let mut written = Vec::with_capacity(decisions.len());
-    let mut rest = decisions.into_iter().peekable();
-    while rest.peek().is_some() {
-        let mut weight = 0;
-        let mut part = Vec::new();
-        while let Some(next) = rest.next_if(|it| part_is_open(weight, it)) {
-            weight += next.weight();
-            part.push(next);
-        }
-        let results = write_part(shared, (slot, &session), patience, &part).await;
-        written.extend(part.into_iter().zip(results));
+    for part in parts(decisions, STATEMENT_BYTES) {
+        written.extend(write_part(shared, (slot, &session), patience, part).await);
     }
     written
-}
-
-fn part_is_open(weight: usize, next: &Decision) -> bool {
-    weight == 0 || weight + next.weight() <= STATEMENT_BYTES
-}
-
-impl Decision {
-    /// What it takes in a statement, roughly; never 0.
-    fn weight(&self) -> usize {
-        let entry = |(_, entry): &(usize, IndexChange)| match entry {
-            IndexChange::Put { key, value } => 1_024 + key.len() + value.len(),
-            IndexChange::Delete { key } => 1_024 + key.len(),
-        };
-        1_024
-            + self.value.as_ref().map_or(0, Bytes::len)
-            + self.index.iter().map(entry).sum::<usize>()
-    }
 }
 
 async fn write_part(
@@ -119,12 +55,5 @@ async fn write_part(
             tracing::debug!(?failure, "stand-ins of absent records are left over");
         }
     }
-    results.unwrap_or_else(|failure| vec![Err(lost(failure)); decisions.len()])
-}
-
-fn lost(failure: Failure) -> Lost {
-    match failure {
-        Failure::Again(_) => Lost::Again,
-        failure => Lost::Failed(failure.into_store_error()),
-    }
+    results.unwrap_or_else(|failure| vec![Err(failure.into_lost()); decisions.len()])
 }

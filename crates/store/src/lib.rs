@@ -15,6 +15,7 @@
 //! - [`watch`]: in-process wake-ups, for engines that live in one process
 //! - [`embedded`]: one machine, on a log-structured tree, with its journal checked before use
 //! - [`memory`]: nothing survives the process; injects faults on request
+//! - [`optimistic`]: how engines over a shared database update, whatever the database
 //! - [`conformance`]: the suite that defines a correct engine
 //!
 //! # What it does not do
@@ -28,6 +29,7 @@ pub mod contract;
 pub mod embedded;
 pub mod limits;
 pub mod memory;
+pub mod optimistic;
 pub mod watch;
 
 pub use clock::{Clock, ManualClock, SystemClock};

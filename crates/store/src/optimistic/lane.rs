@@ -1,7 +1,7 @@
-//! Lanes: what several batches ask of the database at the same time goes in one statement.
+//! Lanes: what several batches ask of the database at the same time goes in one request.
 //!
-//! A statement costs the database as much as many rows do, so a busy node sends few large ones. Nothing
-//! is held back for that: what is asked while enough statements are on their way makes up the next one,
+//! A request costs the database as much as many records do, so a busy node sends few large ones. Nothing
+//! is held back for that: what is asked while enough requests are on their way makes up the next one,
 //! and a lone batch goes at once.
 //!
 //! Invariants: whatever was asked is answered, or its asker learns that the lane is gone; a lane holds no
@@ -16,44 +16,44 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
-use crate::patience::longest;
+use super::longest;
 
-/// How many statements more are on their way if the usual ones are stuck behind a lock or a slow disk.
+/// How many requests more are on their way if the usual ones are stuck behind a lock or a slow disk.
 const SPARE: usize = 2;
 /// How long something waits for the others to get on before it goes all the same.
 const STUCK: Duration = Duration::from_millis(20);
-/// How many records one statement takes at the most, unless one batch has more.
+/// How many records one request takes at the most, unless one batch has more.
 const RECORDS: usize = 2_048;
 
 /// A queue of questions, each about some records `R`, and each answered by an `A`.
-pub(crate) struct Lane<R, A> {
+pub(super) struct Lane<R, A> {
     queue: Mutex<Vec<Asked<R, A>>>,
     arrived: Notify,
-    /// How many statements are on their way as a rule.
+    /// How many requests are on their way as a rule.
     usual: usize,
 }
 
 /// A question, and who wants to know.
-pub(crate) struct Asked<R, A> {
-    pub(crate) records: Vec<R>,
+pub(super) struct Asked<R, A> {
+    pub(super) records: Vec<R>,
     /// How long the answer is of use; `None`: as long as it takes.
-    pub(crate) patience: Option<Duration>,
-    pub(crate) asker: oneshot::Sender<A>,
+    pub(super) patience: Option<Duration>,
+    pub(super) asker: oneshot::Sender<A>,
 }
 
 /// How long the most patient of them waits.
-pub(crate) fn patience<R, A>(asked: &[Asked<R, A>]) -> Option<Duration> {
+pub(super) fn patience<R, A>(asked: &[Asked<R, A>]) -> Option<Duration> {
     longest(asked.iter().map(|it| it.patience))
 }
 
 impl<R, A> Lane<R, A> {
-    /// A lane with `usual` statements on their way, as a rule.
-    pub(crate) fn new(usual: usize) -> Self {
+    /// A lane with `usual` requests on their way, as a rule.
+    pub(super) fn new(usual: usize) -> Self {
         Self { queue: Mutex::default(), arrived: Notify::new(), usual }
     }
 
     /// Asks, and waits for the answer; `None`: the store is closed.
-    pub(crate) async fn ask(&self, records: Vec<R>, patience: Option<Duration>) -> Option<A> {
+    pub(super) async fn ask(&self, records: Vec<R>, patience: Option<Duration>) -> Option<A> {
         let (asker, answer) = oneshot::channel();
         self.lock().push(Asked { records, patience, asker });
         self.arrived.notify_one();
@@ -61,7 +61,7 @@ impl<R, A> Lane<R, A> {
     }
 
     /// Carries what is asked, for ever.
-    pub(crate) async fn drive<F: Future<Output = ()>>(
+    pub(super) async fn drive<F: Future<Output = ()>>(
         &self,
         carry: impl Fn(Vec<Asked<R, A>>) -> F,
     ) {
@@ -91,7 +91,7 @@ impl<R, A> Lane<R, A> {
         }
     }
 
-    /// As much as fits into one statement.
+    /// As much as fits into one request.
     fn take(&self) -> Vec<Asked<R, A>> {
         let mut queue = self.lock();
         let mut records = 0;
@@ -115,8 +115,8 @@ mod tests {
 
     use super::*;
 
-    /// Asks eight times at once, with a statement that never ends for each question in `stuck`; returns
-    /// the sizes of the statements.
+    /// Asks eight times at once, with a request that never ends for each question in `stuck`; returns
+    /// the sizes of the requests.
     async fn sizes(stuck: &[u32]) -> Vec<usize> {
         let lane = Lane::<u32, u32>::new(2);
         let sizes = RefCell::new(Vec::new());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_statement_takes_a_bounded_number_of_records_or_one_batch() {
+    async fn a_request_takes_a_bounded_number_of_records_or_one_batch() {
         let lane = Lane::<u8, ()>::new(1);
         for records in [RECORDS, 1, RECORDS + 1, RECORDS - 1, 1, 1] {
             let (asker, _) = oneshot::channel();

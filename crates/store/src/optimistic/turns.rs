@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// The places of all who are at a record or wait for one.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(super) struct Turns {
     queues: Mutex<HashMap<Bytes, VecDeque<Arc<Ticket>>>>,
 }
 
@@ -28,7 +28,7 @@ struct Ticket {
 
 /// A place for some keys, given up when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(super) struct Turn {
     turns: Arc<Turns>,
     keys: Vec<Bytes>,
     ticket: Arc<Ticket>,
@@ -36,7 +36,7 @@ pub(crate) struct Turn {
 
 impl Turns {
     /// Takes a place for `keys`, which must be distinct.
-    pub(crate) fn enter(self: &Arc<Self>, keys: Vec<Bytes>) -> Turn {
+    pub(super) fn enter(self: &Arc<Self>, keys: Vec<Bytes>) -> Turn {
         let ticket = Arc::new(Ticket { behind: AtomicUsize::new(0), ready: Notify::new() });
         let mut queues = self.lock();
         let mut behind = 0;
@@ -58,7 +58,7 @@ impl Turns {
 
 impl Turn {
     /// Waits until nobody is ahead at any key.
-    pub(crate) async fn come(&self) {
+    pub(super) async fn come(&self) {
         while self.ticket.behind.load(Ordering::SeqCst) != 0 {
             self.ticket.ready.notified().await;
         }

@@ -7,16 +7,16 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_store::limits;
-use semel_store::{Durability, IndexChange, StoreError, Transition, Update, ValueChange};
 
-use crate::patience::longest;
+use super::longest;
+use crate::contract::{Durability, IndexChange, StoreError, Transition, Update, ValueChange};
+use crate::limits;
 
-/// The answers of a batch.
-pub(crate) type Answers<T> = Vec<Result<<T as Transition>::Outcome, StoreError>>;
+/// The answers of a batch, in order.
+pub type Answers<T> = Vec<Result<<T as Transition>::Outcome, StoreError>>;
 
 /// A batch, with its answers so far.
-pub(crate) struct Batch<T: Transition> {
+pub(super) struct Batch<T: Transition> {
     items: Vec<Update<T>>,
     answers: Vec<Option<Result<T::Outcome, StoreError>>>,
     /// What the items will be answered if their records are written as decided.
@@ -29,16 +29,19 @@ pub(crate) struct Batch<T: Transition> {
 
 /// A record as it was read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found<'a> {
-    pub(crate) version: i64,
-    pub(crate) relaxed: bool,
-    /// `None`: it stands for an absent one.
-    pub(crate) value: Option<&'a [u8]>,
+pub struct Found<'a> {
+    /// Its version: another one after each change, and never one that it had before.
+    pub version: i64,
+    /// Whether what was last written of it may be lost in a crash.
+    pub relaxed: bool,
+    /// Its value; `None`: it stands for an absent record.
+    pub value: Option<&'a [u8]>,
 }
 
 /// What is to be written of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Write {
+pub enum Write {
+    /// Nothing.
     Nothing,
     /// There is no row, and there shall be one.
     Insert,
@@ -50,25 +53,43 @@ pub(crate) enum Write {
 
 /// What becomes of one record, if nobody changed it meanwhile.
 #[derive(Debug)]
-pub(crate) struct Decision {
+pub struct Decision {
     /// The place of its key in the batch.
-    pub(crate) record: usize,
-    pub(crate) key: Bytes,
-    pub(crate) write: Write,
+    pub(super) record: usize,
+    /// Its key.
+    pub key: Bytes,
+    /// What is to be written.
+    pub write: Write,
     /// The new value; `None` in an update: as it is; in an insert: a stand-in for an absent record.
-    pub(crate) value: Option<Bytes>,
+    pub value: Option<Bytes>,
     /// Whether a transition asked for a change of the record.
-    pub(crate) changed: bool,
+    pub changed: bool,
     /// Whether the commit may be lost in a crash.
-    pub(crate) relaxed: bool,
+    pub relaxed: bool,
     /// Whether somebody who asked for durability saw what may be lost.
-    pub(crate) needs_flush: bool,
+    pub(super) needs_flush: bool,
     /// Index changes, each with the place of its item.
-    pub(crate) index: Vec<(usize, IndexChange)>,
+    pub index: Vec<(usize, IndexChange)>,
+    /// What the record was read from: see [`Answer::snapshot`](super::Answer::snapshot).
+    pub snapshot: i64,
+}
+
+impl Decision {
+    /// What it takes in a request of the database, roughly; never 0.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let entry = |(_, entry): &(usize, IndexChange)| match entry {
+            IndexChange::Put { key, value } => 1_024 + key.len() + value.len(),
+            IndexChange::Delete { key } => 1_024 + key.len(),
+        };
+        1_024
+            + self.value.as_ref().map_or(0, Bytes::len)
+            + self.index.iter().map(entry).sum::<usize>()
+    }
 }
 
 impl<T: Transition> Batch<T> {
-    pub(crate) fn new(items: Vec<Update<T>>) -> Self {
+    pub(super) fn new(items: Vec<Update<T>>) -> Self {
         let mut answers: Vec<Option<_>> = Vec::with_capacity(items.len());
         answers.extend(items.iter().map(|item| limits::check_key(&item.key).err().map(Err)));
         let mut order: Vec<usize> = (0..items.len()).collect();
@@ -88,26 +109,26 @@ impl<T: Transition> Batch<T> {
     }
 
     /// How long the most patient item waits; `None`: as long as it takes.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub(super) fn patience(&self) -> Option<Duration> {
         longest(self.items.iter().map(|item| item.patience))
     }
 
     /// The distinct keys, in order.
-    pub(crate) fn keys(&self) -> Vec<Bytes> {
+    pub(super) fn keys(&self) -> Vec<Bytes> {
         self.records.iter().map(|(key, _)| key.clone()).collect()
     }
 
-    pub(crate) fn key(&self, record: usize) -> &Bytes {
+    pub(super) fn key(&self, record: usize) -> &Bytes {
         static NONE: Bytes = Bytes::new();
         self.records.get(record).map_or(&NONE, |(key, _)| key)
     }
 
     /// Applies the items of a record to what was read of it.
-    pub(crate) fn decide(
+    pub(super) fn decide(
         &mut self,
         record: usize,
         found: Option<Found<'_>>,
-        now_us: u64,
+        (now_us, snapshot): (u64, i64),
     ) -> Decision {
         let mut state = State { stored: found.and_then(|it| it.value), put: None, changed: false };
         let mut index = Vec::new();
@@ -140,11 +161,12 @@ impl<T: Transition> Batch<T> {
             needs_flush,
             value: state.put.flatten(),
             index,
+            snapshot,
         }
     }
 
     /// Answers the items of a record as it was decided.
-    pub(crate) fn accept(&mut self, record: usize) {
+    pub(super) fn accept(&mut self, record: usize) {
         for &place in places(&self.order, &self.records, record) {
             if let (Some(answer), Some(proposed)) =
                 (self.answers.get_mut(place), self.proposed.get_mut(place))
@@ -155,7 +177,7 @@ impl<T: Transition> Batch<T> {
     }
 
     /// Answers the items of a record with an error.
-    pub(crate) fn fail(&mut self, record: usize, error: &StoreError) {
+    pub(super) fn fail(&mut self, record: usize, error: &StoreError) {
         for &place in places(&self.order, &self.records, record) {
             if let Some(answer) = self.answers.get_mut(place) {
                 *answer = Some(Err(error.clone()));
@@ -164,7 +186,7 @@ impl<T: Transition> Batch<T> {
     }
 
     /// The answers, in order.
-    pub(crate) fn into_answers(self) -> Answers<T> {
+    pub(super) fn into_answers(self) -> Answers<T> {
         let lost = || StoreError::Unavailable("the update was not run".to_owned());
         self.answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(lost()))).collect()
     }
