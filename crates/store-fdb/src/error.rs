@@ -27,7 +27,9 @@ pub enum OpenError {
     #[error("the FoundationDB client could not be started: {0}")]
     Network(String),
     /// The network was started before: the client library starts it once per process.
-    #[error("the FoundationDB client was started before in this process, which it allows once only")]
+    #[error(
+        "the FoundationDB client was started before in this process, which it allows once only"
+    )]
     Started,
     /// The cluster could not be reached, or refused.
     #[error("the FoundationDB cluster could not be reached: {0}")]

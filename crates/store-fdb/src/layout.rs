@@ -171,7 +171,8 @@ mod tests {
         for space in [Space::Records, Space::Index] {
             let all = layout.between(space, b"", b"");
             let key = [0xff; 9];
-            let packed = if space == Space::Records { layout.head(&key) } else { layout.entry(&key) };
+            let packed =
+                if space == Space::Records { layout.head(&key) } else { layout.entry(&key) };
             assert!(within(all, packed));
         }
     }

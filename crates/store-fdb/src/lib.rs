@@ -2,10 +2,15 @@
 
 #![cfg_attr(
     not(feature = "client"),
-    allow(dead_code, reason = "what talks to a cluster uses the rules; without it they are tested only")
+    allow(
+        dead_code,
+        reason = "what talks to a cluster uses the rules; without it they are tested only"
+    )
 )]
 
 mod attempt;
+#[cfg(feature = "client")]
+mod client;
 mod error;
 mod fleet;
 mod head;
@@ -15,5 +20,7 @@ mod options;
 mod time;
 mod warnings;
 
+#[cfg(feature = "client")]
+pub use client::{FdbStore, Network};
 pub use error::OpenError;
 pub use options::{FdbOptions, NetworkOptions};

@@ -35,8 +35,11 @@ impl Meaning {
             // not_committed, transaction_too_old.
             (1020 | 1007, _) => Self::Again,
             // future_version, process_behind, the memory limits of the proxies, and throttling: of
-            // batches, by tags, at the proxy, of a hot shard.
-            (1009 | 1037 | 1042 | 1078 | 1051 | 1213 | 1223 | 1235, _) => Self::Busy,
+            // batches, by tags, at the proxy, of a hot shard. And what leaves a commit unknown, but a read
+            // may run into again: all_alternatives_failed, commit_unknown_result,
+            // cluster_version_changed.
+            (1009 | 1037 | 1042 | 1078 | 1051 | 1213 | 1223 | 1235, _)
+            | (1006 | 1021 | 1039, Phase::Read) => Self::Busy,
             // database_locked, storage_quota_exceeded.
             (1038 | 1225, _) => Self::Unavailable,
             // used_during_commit: whatever was committing may have been.
@@ -45,9 +48,6 @@ impl Meaning {
             // with its kin (6000 to 6999).
             (2000..=2999 | 6000..=6999, _) => Self::Invalid,
             (_, Phase::Commit) => Self::Unknown,
-            // cluster_version_changed, all_alternatives_failed, commit_unknown_result of a transaction
-            // that writes nothing.
-            (1039 | 1006 | 1021, Phase::Read) => Self::Busy,
             (_, Phase::Read) => Self::Unavailable,
         }
     }

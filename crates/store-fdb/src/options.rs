@@ -91,13 +91,23 @@ impl FdbOptions {
         patience.map_or(most, |patience| patience.max(LEAST).min(most))
     }
 
-    pub(crate) fn check(&self) -> Result<(), OpenError> {
+    /// Checks what opening a store checks first.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Option`] for the first one that is out of its range.
+    pub fn check(&self) -> Result<(), OpenError> {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let ranges = [
             ("watches", count(self.watches), 0..=100_000, "0 to 100,000"),
             ("poll_ms", self.poll_ms, 100..=60_000, "100 to 60,000"),
             ("connect_timeout_ms", self.connect_timeout_ms, 100..=600_000, "100 to 600,000"),
-            ("transaction_timeout_ms", self.transaction_timeout_ms, 100..=600_000, "100 to 600,000"),
+            (
+                "transaction_timeout_ms",
+                self.transaction_timeout_ms,
+                100..=600_000,
+                "100 to 600,000",
+            ),
             ("conflict_timeout_ms", self.conflict_timeout_ms, 10..=60_000, "10 to 60,000"),
             ("queue_updates", count(self.queue_updates), 4_096..=1_000_000, "4,096 to 1,000,000"),
         ];

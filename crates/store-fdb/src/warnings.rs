@@ -6,7 +6,8 @@ use serde_json::Value;
 pub(crate) fn find(status: &[u8]) -> Result<Vec<String>, String> {
     let status: Value = serde_json::from_slice(status)
         .map_err(|error| format!("the status of the cluster can't be read: {error}"))?;
-    let redundancy = status.pointer("/cluster/configuration/redundancy_mode").and_then(Value::as_str);
+    let redundancy =
+        status.pointer("/cluster/configuration/redundancy_mode").and_then(Value::as_str);
     let losses = "/cluster/fault_tolerance/max_zone_failures_without_losing_data";
     let losses = status.pointer(losses).and_then(Value::as_i64);
     let warning = match (redundancy, losses) {

@@ -37,10 +37,7 @@ pub(crate) async fn commit(part: &Part<'_>, within: Duration) -> Fate {
         if let Err(error) = part.fill(&transaction) {
             return Failure::from(error).into();
         }
-        let error = match transaction.commit().await {
-            Ok(_) => return Fate::Committed,
-            Err(error) => error,
-        };
+        let Err(error) = transaction.commit().await else { return Fate::Committed };
         match of_error(part, error).await {
             Next::Again(transaction_again) => transaction = transaction_again,
             Next::Done(fate) => return fate,

@@ -70,7 +70,8 @@ fn boot(builder: NetworkBuilder) -> Result<NetworkAutoStop, FdbError> {
 
 /// The options of the library. The password comes before the key that it is for.
 fn chosen(options: &NetworkOptions, password: Option<String>) -> Vec<NetworkOption> {
-    let of = |value: &Option<String>, option: fn(String) -> NetworkOption| value.clone().map(option);
+    let of =
+        |value: &Option<String>, option: fn(String) -> NetworkOption| value.clone().map(option);
     let peers = |rule: String| NetworkOption::TLSVerifyPeers(rule.into_bytes());
     [
         password.map(NetworkOption::TLSPassword),
@@ -95,7 +96,6 @@ fn read_password(path: &str) -> Result<String, OpenError> {
     Ok(text.trim().to_owned())
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it maps errors")]
 fn refused(error: FdbError) -> OpenError {
     OpenError::Network(format!("{} ({})", error.message(), error.code()))
 }

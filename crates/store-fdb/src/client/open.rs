@@ -72,7 +72,8 @@ async fn find(
     match transaction.get(&key, false).await? {
         None => transaction.set(&key, &VERSION.to_le_bytes()),
         Some(stored) => {
-            let unreadable = |_| Failure::invalid("the version of the store can't be read".to_owned());
+            let unreadable =
+                |_| Failure::invalid("the version of the store can't be read".to_owned());
             let found = u32::from_le_bytes((*stored).try_into().map_err(unreadable)?);
             if found > VERSION {
                 let name = options.name.clone();

@@ -66,7 +66,11 @@ pub(crate) async fn run(
     }
 }
 
-async fn read(shared: &Shared, transaction: &Transaction, keys: &[Bytes]) -> Result<Answer, Failure> {
+async fn read(
+    shared: &Shared,
+    transaction: &Transaction,
+    keys: &[Bytes],
+) -> Result<Answer, Failure> {
     let heads = keys.iter().map(|key| transaction.get(&shared.layout.head(key), true));
     let (snapshot, heads) = try_join(transaction.get_read_version(), try_join_all(heads)).await?;
     let mut found = Vec::with_capacity(heads.len());

@@ -124,9 +124,7 @@ impl<'a> Entry<'a> {
     async fn into_row(self, shared: &Shared, transaction: &Transaction) -> Result<Row, Failure> {
         let value = match self.value {
             Body::Inline(value) => Bytes::copy_from_slice(value),
-            Body::Chunked(extent) => {
-                assemble(shared, transaction, &self.key, extent).await?.into()
-            }
+            Body::Chunked(extent) => assemble(shared, transaction, &self.key, extent).await?.into(),
         };
         Ok(Row { key: self.key, value })
     }

@@ -35,7 +35,8 @@ async fn look(part: &Part<'_>) -> Result<bool, Failure> {
     let transaction = shared.transaction(LOOK)?;
     // Declared as read, so that this conflicts with the attempt.
     let found = transaction.get(&key, false).await?;
-    let found = found.map(|stored| Marker::decode(&stored)).transpose().map_err(Failure::invalid)?;
+    let found =
+        found.map(|stored| Marker::decode(&stored)).transpose().map_err(Failure::invalid)?;
     match verdict(found) {
         Verdict::Committed => Ok(true),
         Verdict::Void => Ok(false),

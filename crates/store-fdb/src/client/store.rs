@@ -168,7 +168,8 @@ fn connect(options: &FdbOptions) -> Result<Database, OpenError> {
         path: options.cluster_file.display().to_string(),
         reason,
     };
-    let path = options.cluster_file.to_str().ok_or_else(|| unreadable("it is not UTF-8".to_owned()))?;
+    let path =
+        options.cluster_file.to_str().ok_or_else(|| unreadable("it is not UTF-8".to_owned()))?;
     // The library would wait for a file that is not there.
     std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
     if path.contains('\0') {
@@ -203,11 +204,7 @@ async fn prepare(
 }
 
 /// The life of the store's thread.
-async fn run(
-    shared: Arc<Shared>,
-    fleet: Fleet,
-    (tasks, stop): (TaskTracker, CancellationToken),
-) {
+async fn run(shared: Arc<Shared>, fleet: Fleet, (tasks, stop): (TaskTracker, CancellationToken)) {
     let shared = &*shared;
     let serve = async {
         tokio::select! {

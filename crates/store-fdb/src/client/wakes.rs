@@ -85,11 +85,9 @@ async fn arm_again(shared: &Shared, armed: &mut Armed, ended: Vec<Ended>) {
 async fn poll(shared: &Shared, armed: &mut Armed) {
     let keys = shared.updates.watched().keys();
     armed.retain(|key| shared.updates.watched().contains(key));
-    let (new, not_armed): (Vec<_>, Vec<_>) =
-        keys.into_iter().filter(|key| !armed.contains(key) || armed.take_new(key)).partition(
-            // Nothing is new twice.
-            |key| armed.contains(key),
-        );
+    let (mut new, not_armed): (Vec<_>, Vec<_>) =
+        keys.into_iter().partition(|key| armed.contains(key));
+    new.retain(|key| armed.take_new(key));
     for keys in new.chunks(LOOKED_MOST) {
         look(shared, armed, keys, false).await;
     }
@@ -131,11 +129,7 @@ async fn look(shared: &Shared, armed: &mut Armed, keys: &[Arc<[u8]>], watch: boo
 
 type Looked = (Option<i64>, Option<Watching>);
 
-async fn read(
-    shared: &Shared,
-    keys: &[Arc<[u8]>],
-    watch: bool,
-) -> Result<Vec<Looked>, Failure> {
+async fn read(shared: &Shared, keys: &[Arc<[u8]>], watch: bool) -> Result<Vec<Looked>, Failure> {
     // Without a time limit of its own, which would end the watches, too.
     let transaction = shared.database.create_trx()?;
     let heads: Vec<_> = keys.iter().map(|key| shared.layout.head(key)).collect();

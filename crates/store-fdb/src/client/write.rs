@@ -102,10 +102,9 @@ async fn write_part(
 /// The version that a record has once it is written as decided.
 fn version(decision: &Decision) -> i64 {
     match (decision.write, &decision.value) {
-        (Write::Delete(_), _) => 0,
+        (Write::Delete(_), _) | (Write::Insert | Write::Nothing, None) => 0,
         (_, Some(value)) => Stored::version(decision.snapshot, value),
         (Write::Update(version), None) => version,
-        (Write::Insert | Write::Nothing, None) => 0,
     }
 }
 
