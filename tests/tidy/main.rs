@@ -9,11 +9,12 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which of our crates a crate may use, dev-dependencies aside.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("semel-proto", &[]),
     ("semel-domain", &[]),
     ("semel-store", &[]),
     ("semel-store-postgres", &["semel-store"]),
+    ("semel-store-fdb", &["semel-store"]),
     ("semel-server", &["semel-domain", "semel-proto", "semel-store"]),
     ("semel-client", &["semel-proto"]),
     ("semel-sim", &["semel-proto", "semel-server", "semel-store"]),
@@ -25,6 +26,7 @@ const ARROWS: [(&str, &[&str]); 8] = [
             "semel-server",
             "semel-sim",
             "semel-store",
+            "semel-store-fdb",
             "semel-store-postgres",
         ],
     ),
