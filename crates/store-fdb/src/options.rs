@@ -9,7 +9,7 @@ use semel_store::{Clock, SystemClock};
 
 use crate::error::OpenError;
 
-/// How to open an [`FdbStore`](crate::FdbStore).
+/// How to open an `FdbStore`.
 #[derive(Clone)]
 pub struct FdbOptions {
     /// The cluster file, which says where the cluster is. The client library writes it when the coordinators change, so its

@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use foundationdb::Transaction;
-use foundationdb::options::StreamingMode;
-use foundationdb::{RangeOption, TransactionCommitted};
+use foundationdb::options::{ConflictRangeType, StreamingMode};
+use foundationdb::{FdbResult, RangeOption, TransactionCommitted};
 use futures::TryStreamExt;
 
 use super::failure::Failure;
 use super::shared::Shared;
 use crate::fleet::{Fleet, Sample, Stamp};
-use crate::layout::Range;
-use crate::meaning::Phase;
+use crate::layout::{Range, after};
+use crate::meaning::{Meaning, Phase};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How long one may take.
@@ -24,7 +24,8 @@ pub(crate) async fn run(shared: &Shared, mut fleet: Fleet) {
         match beat(shared, &mut fleet).await {
             Ok(()) => shared.set_up(true),
             Err(failure) => {
-                shared.set_up(false);
+                // A conflict is an answer, too.
+                shared.set_up(failure.meaning == Meaning::Again);
                 tracing::debug!(?failure, "the node left no stamp");
             }
         }
@@ -45,7 +46,8 @@ pub(crate) async fn beat(shared: &Shared, fleet: &mut Fleet) -> Result<(), Failu
     }
     let sample = fleet.sample();
     let newest_us = shared.time.latest_us();
-    transaction.set(&own, &Stamp { newest_us, written_at: version, sample }.encode());
+    let stamp = Stamp { newest_us, written_at: version, sample };
+    leave(&transaction, &own, &stamp)?;
     let (wall_us, began_us) = (shared.time.own_us(), shared.time.monotonic_us());
     let committed = transaction.commit().await;
     let took_us = shared.time.monotonic_us().saturating_sub(began_us);
@@ -63,11 +65,19 @@ pub(crate) async fn end(shared: &Shared) -> Result<(), Failure> {
     let transaction = shared.transaction(INTERVAL)?;
     let written_at = transaction.get_read_version().await?;
     let last = Stamp { newest_us: shared.time.latest_us(), written_at, sample: None };
-    transaction.set(&shared.layout.stamp(shared.node), &last.encode());
+    leave(&transaction, &shared.layout.stamp(shared.node), &last)?;
     let (first, end) = shared.layout.markers_of(shared.node);
     transaction.clear_range(&first, &end);
     let committed = transaction.commit().await;
     committed.map(drop).map_err(|error| Failure::new(*error, Phase::Commit))
+}
+
+/// Puts a stamp over the last one. One that is on its way since longer, and was given up here, conflicts: it
+/// would bring an older time back.
+fn leave(transaction: &Transaction, key: &[u8], stamp: &Stamp) -> FdbResult<()> {
+    transaction.add_conflict_range(key, &after(key), ConflictRangeType::Read)?;
+    transaction.set(key, &stamp.encode());
+    Ok(())
 }
 
 /// Removes what nodes left behind that are gone for a day. Their newest time is in the own stamp, which was

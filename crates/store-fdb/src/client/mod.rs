@@ -2,10 +2,9 @@
 //!
 //! - `network`, `open`, `store`, `shared`: the handles, and what a store is made of
 //! - `failure`: errors, and transactions that are tried again
-//! - `engine`, `read`, `write`, `commit`, `settle`, `slots`: updates; `scan`: scans
-//! - `heartbeat`: the node's stamp, once a second; `wakes`, `armed`: wake-ups across nodes
+//! - `engine`, `read`, `write`, `commit`, `settle`: updates; `scan`: scans
+//! - `heartbeat`: the node's stamp, once a second; `wakes`: wake-ups across nodes
 
-mod armed;
 mod commit;
 mod engine;
 mod failure;
@@ -16,7 +15,6 @@ mod read;
 mod scan;
 mod settle;
 mod shared;
-mod slots;
 mod store;
 mod wakes;
 mod write;

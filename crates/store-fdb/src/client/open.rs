@@ -36,27 +36,21 @@ pub(crate) async fn open(database: &Database, options: &FdbOptions) -> Result<Op
     };
     let mut attempt = transaction(database, within).map_err(of_failure)?;
     loop {
-        let failure = match find(&attempt, options).await {
-            Ok(Ok(opened)) => match commit(attempt).await {
-                Ok(()) => return Ok(opened),
-                Err((retried, failure)) => {
-                    attempt = retried;
-                    failure
+        match find(&attempt, options).await {
+            Ok(Ok(opened)) => {
+                let Err(error) = attempt.commit().await else { return Ok(opened) };
+                // Whatever a lost answer hides, the next try does the same.
+                let failure = Failure::new(*error, Phase::Read);
+                attempt = match failure.meaning {
+                    Meaning::Again | Meaning::Busy => error.on_error().await.map_err(Failure::from),
+                    _ => Err(failure),
                 }
-            },
+                .map_err(of_failure)?;
+            }
             Ok(Err(refused)) => return Err(refused),
-            Err(failure) => failure,
-        };
-        attempt = again(attempt, failure).await.map_err(of_failure)?;
+            Err(failure) => attempt = again(attempt, failure).await.map_err(of_failure)?,
+        }
     }
-}
-
-/// Commits; whatever a lost answer hides is found by the next try, which does the same.
-async fn commit(transaction: Transaction) -> Result<(), (Transaction, Failure)> {
-    transaction.commit().await.map(drop).map_err(|error| {
-        let failure = Failure::new(*error, Phase::Read);
-        (error.reset(), failure)
-    })
 }
 
 async fn find(

@@ -84,7 +84,7 @@ impl Slice {
         let range = RangeOption {
             limit: Some(self.limit),
             target_bytes: self.target_bytes,
-            mode: StreamingMode::Serial,
+            mode: StreamingMode::Exact,
             ..RangeOption::from(self.range)
         };
         let found = transaction.get_range(&range, 1, true).await?;

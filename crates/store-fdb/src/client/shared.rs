@@ -12,10 +12,10 @@ use tokio::sync::Semaphore;
 use super::failure::Failure;
 use super::open::Opened;
 use super::read::Answer;
-use super::slots::Slots;
 use super::wakes::Wakes;
 use crate::layout::Layout;
 use crate::options::FdbOptions;
+use crate::slots::Slots;
 use crate::time::Time;
 
 /// The state of a store.

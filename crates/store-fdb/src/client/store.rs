@@ -62,24 +62,25 @@ impl FdbStore {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let runtime_handle = runtime.handle().clone();
         let (opened, outcome) = oneshot::channel();
-        let of_thread = (tasks.clone(), stop.clone());
+        let of_thread = (tasks.clone(), stop.clone(), Arc::clone(network));
         let thread = std::thread::Builder::new().name("store-fdb".to_owned()).spawn(move || {
-            runtime.block_on(async move {
-                let shared = match prepare(options, database, node).await {
+            let (tasks, stop, network) = of_thread;
+            runtime.block_on(async {
+                match prepare(options, database, node).await {
                     Ok((shared, fleet)) => {
                         let shared = Arc::new(shared);
                         // Who opens it may be gone.
-                        opened.send(Ok(Arc::clone(&shared))).is_ok().then_some((shared, fleet))
+                        if opened.send(Ok(Arc::clone(&shared))).is_ok() {
+                            run(&shared, fleet, &tasks, &stop).await;
+                        }
                     }
                     Err(error) => {
                         let _ = opened.send(Err(error));
-                        None
                     }
-                };
-                if let Some((shared, fleet)) = shared {
-                    run(shared, fleet, of_thread).await;
                 }
             });
+            // The last to go here, too.
+            drop((runtime, network));
         });
         let thread = thread.map_err(OpenError::Thread)?;
         let ended = |_| OpenError::Unreachable("the thread of the store ended".to_owned());
@@ -204,8 +205,7 @@ async fn prepare(
 }
 
 /// The life of the store's thread.
-async fn run(shared: Arc<Shared>, fleet: Fleet, (tasks, stop): (TaskTracker, CancellationToken)) {
-    let shared = &*shared;
+async fn run(shared: &Shared, fleet: Fleet, tasks: &TaskTracker, stop: &CancellationToken) {
     let serve = async {
         tokio::select! {
             () = heartbeat::run(shared, fleet) => {}

@@ -12,12 +12,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::try_join_all;
 use tokio::sync::Notify;
 
-use super::armed::{Armed, Ended, Watching};
 use super::failure::Failure;
 use super::shared::Shared;
+use crate::armed::{Armed, Ended, Watching};
 use crate::head::Head;
 
 /// How many keys may wait to be watched by the cluster; the next poll finds the others.
@@ -58,11 +59,17 @@ pub(crate) async fn run(shared: &Shared) {
     let interval = Duration::from_millis(shared.options.poll_ms);
     let mut armed = Armed::default();
     let mut next_poll = std::pin::pin!(tokio::time::sleep(interval));
+    let mut gathered = std::pin::pin!(tokio::time::sleep(GATHER));
+    let mut is_gathering = false;
     loop {
         tokio::select! {
             ended = armed.ended() => arm_again(shared, &mut armed, ended).await,
-            () = shared.wakes.some_wait.notified() => {
-                tokio::time::sleep(GATHER).await;
+            () = shared.wakes.some_wait.notified(), if !is_gathering => {
+                is_gathering = true;
+                gathered.set(tokio::time::sleep(GATHER));
+            }
+            () = &mut gathered, if is_gathering => {
+                is_gathering = false;
                 let keys: Vec<_> = std::mem::take(&mut *shared.wakes.lock()).into_iter().collect();
                 arm(shared, &mut armed, keys).await;
             }
@@ -136,7 +143,9 @@ async fn read(shared: &Shared, keys: &[Arc<[u8]>], watch: bool) -> Result<Vec<Lo
     let stored = try_join_all(heads.iter().map(|head| transaction.get(head, true))).await?;
     let watching: Vec<Option<Watching>> = heads
         .iter()
-        .map(|head| watch.then(|| -> Watching { Box::pin(transaction.watch(head)) }))
+        .map(|head| {
+            watch.then(|| -> Watching { Box::pin(transaction.watch(head).map(|it| it.is_ok())) })
+        })
         .collect();
     if watch {
         transaction.commit().await.map_err(|error| Failure::from(*error))?;

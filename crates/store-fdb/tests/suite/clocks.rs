@@ -1,7 +1,10 @@
 //! Nodes whose clocks are not the same.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use foundationdb::RangeOption;
+use foundationdb::tuple::Subspace;
 use semel_store::{Clock, SystemClock};
 
 use crate::bench::{Bench, Test};
@@ -36,13 +39,25 @@ fn ahead_s(time_us: u64) -> i64 {
     (i64::try_from(time_us).unwrap() - now_us) / 1_000_000
 }
 
+/// Waits until so many nodes have told the others what their clocks say, which they do by their second stamps.
+async fn told(bench: &Bench, name: &str, nodes: usize) {
+    const WITH_SAMPLE_BYTES: usize = 33;
+    let stamps = Subspace::from_bytes(bench.prefix(name).await).subspace(&4);
+    let range = RangeOption::from(stamps.range());
+    loop {
+        let found = bench.transaction().get_range(&range, 1, true).await.unwrap();
+        if found.iter().filter(|it| it.value().len() == WITH_SAMPLE_BYTES).count() >= nodes {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 async fn a_node_whose_clock_is_off_tells_the_time_of_the_others(bench: Arc<Bench>) {
     for off in [10 * MINUTE_US, -10 * MINUTE_US] {
         let name = bench.name();
         let good = [bench.open(bench.options(&name)).await, bench.open(bench.options(&name)).await];
-        // Each has told the others what its clock says.
-        let told = std::time::Duration::from_millis(1_500);
-        tokio::time::sleep(told).await;
+        told(&bench, &name, 2).await;
         let bad = bench.open(bench.options(&name).with_clock(Off(off))).await;
         for node in good.iter().chain([&bad]) {
             one(node, "key", Step::Add).await;
@@ -54,7 +69,7 @@ async fn a_node_whose_clock_is_off_tells_the_time_of_the_others(bench: Arc<Bench
 async fn of_two_nodes_the_earlier_clock_counts(bench: Arc<Bench>) {
     let name = bench.name();
     let good = bench.open(bench.options(&name)).await;
-    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    told(&bench, &name, 1).await;
     let bad = bench.open(bench.options(&name).with_clock(Off(10 * MINUTE_US))).await;
     for node in [&good, &bad] {
         assert_eq!(ahead_s(time_of(node).await), 0);

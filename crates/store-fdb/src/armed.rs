@@ -6,13 +6,12 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use foundationdb::FdbResult;
-use futures::StreamExt;
 use futures::future::{AbortHandle, Abortable};
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 
-/// A watch of the cluster: it ends when the record changed, or can't be watched any more.
-pub(crate) type Watching = Pin<Box<dyn Future<Output = FdbResult<()>> + Send>>;
+/// A watch of the cluster: it ends when the record changed, or with `false` if the cluster gave it up.
+pub(crate) type Watching = Pin<Box<dyn Future<Output = bool> + Send>>;
 type Ending = Pin<Box<dyn Future<Output = Option<Ended>> + Send>>;
 
 /// A watch that ended.
@@ -51,7 +50,7 @@ impl Armed {
         let watching = Abortable::new(watching, registration);
         self.of.insert(Arc::clone(&key), Held { drop, is_new: true });
         self.ends.push(Box::pin(async move {
-            watching.await.ok().map(|result| Ended { key, changed: result.is_ok() })
+            watching.await.ok().map(|changed| Ended { key, changed })
         }));
     }
 
@@ -81,7 +80,6 @@ impl Armed {
                 }
                 self.ends.next().await
             } else {
-                use futures::FutureExt;
                 self.ends.next().now_or_never().flatten()
             };
             match next {
@@ -100,14 +98,13 @@ impl Armed {
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt;
     use futures::channel::oneshot;
 
     use super::*;
 
     fn watch(armed: &mut Armed, key: &str) -> oneshot::Sender<()> {
         let (change, changed) = oneshot::channel();
-        let watching = async { changed.await.map_err(|_| foundationdb::FdbError::from_code(1029)) };
+        let watching = async { changed.await.is_ok() };
         armed.insert(key.as_bytes().into(), Box::pin(watching));
         change
     }
