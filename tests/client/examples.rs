@@ -85,45 +85,31 @@ fn a_worker_that_is_killed_after_the_provider_answered_leaves_one_charge() {
             .with("SEMEL_EXAMPLE_WINDOW_S", remembers_s);
         let order = |name: &str| format!("{name}-{remembers_s}");
 
-        let [recovered, looked_for, unsent] = ["recovered", "looked-for", "unsent"].map(order);
+        // All are lost, and wait for their leases to lapse together; the last of them lapses last.
+        let [recovered, unsent, looked_for] = ["recovered", "unsent", "looked-for"].map(order);
         worker.killed_at("provider-answered", &["worker", &recovered]);
-        settle(&worker, "settled 1, unclear 0");
-        let again = worker.run(&["worker", &recovered]);
-        assert!(again.contains("Replayed") && again.contains("charge 0"), "{again}");
+        worker.killed_at("pending-recorded", &["worker", &unsent]);
+        worker.killed_at("provider-answered", &["worker", &looked_for]);
+        assert_eq!(worker.run(&["count"]), "charges: 2\n");
 
         // The next worker comes before the recovery: it looks, and asks nobody to charge.
-        worker.killed_at("provider-answered", &["worker", &looked_for]);
         let next = worker.run(&["worker", &looked_for]);
         assert!(next.contains("looking for") && next.contains("Stored"), "{next}");
         assert_eq!(worker.run(&["count"]), "charges: 2\n");
 
-        worker.killed_at("pending-recorded", &["worker", &unsent]);
-        if remembers_s == "0" {
-            // Nobody knows whether a charge still comes, and a second one would count.
-            settle(&worker, "settled 0, unclear 1");
-            let next = worker.run(&["worker", &unsent]);
-            assert!(next.contains("Unknown(WorkSaidSo)"), "{next}");
-            assert_eq!(worker.run(&["count"]), "charges: 2\n");
-        } else {
-            settle(&worker, "settled 1, unclear 0");
-            let next = worker.run(&["worker", &unsent]);
-            assert!(next.contains("Ran"), "{next}");
-            assert_eq!(worker.run(&["count"]), "charges: 3\n");
-        }
+        // Of what was not sent nobody may know whether a charge still comes, and a second one would count.
+        let is_safe = remembers_s != "0";
+        let (settled, then, charges) =
+            if is_safe { (2, "Ran", 3) } else { (1, "Unknown(WorkSaidSo)", 2) };
+        let said = worker.run(&["recovery"]);
+        assert!(said.contains(&format!("settled {settled}, unclear {}", 2 - settled)), "{said}");
+        let again = worker.run(&["worker", &recovered]);
+        assert!(again.contains("Replayed") && again.contains("charge 0"), "{again}");
+        let next = worker.run(&["worker", &unsent]);
+        assert!(next.contains(then), "{next}");
+        assert_eq!(worker.run(&["count"]), format!("charges: {charges}\n"));
     }
     node.assert_calm();
-}
-
-/// Recovers until what is stuck is seen: its lease has to lapse first.
-fn settle(worker: &Example, expected: &str) {
-    for _ in 0..1_000 {
-        let said = worker.run(&["recovery"]);
-        if said.contains("looking for") {
-            assert!(said.contains(expected), "{said}");
-            return;
-        }
-    }
-    panic!("nothing is stuck")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -203,4 +189,22 @@ async fn a_question_to_a_model_that_is_down_is_called_27_times() {
         line.strip_prefix("behind the layers: ")?.strip_suffix(" calls")?.parse::<u32>().ok()
     });
     assert!((1..=3).contains(&calls.expect("it says how many")), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn around_reqwest_a_bad_answer_is_asked_for_again_and_the_deadline_goes_along() {
+    let node = block_in_place(|| Node::start(&[]));
+    let Some(example) = Example::new("reqwest", &node) else { return };
+    let said = block_in_place(|| example.run(&[]));
+    println!("{said}");
+    let lines: Vec<&str> = said.lines().collect();
+    let [bad, good, call] = lines[..] else { panic!("three lines: {said}") };
+    let left = |line: &str, number: u32, status: &str| -> u64 {
+        let line = line.strip_prefix(&format!("request {number}: x-deadline-ms: ")).expect(&said);
+        line.strip_suffix(&format!(", answered {status}")).expect(&said).parse().expect(&said)
+    };
+    let limits = 1..=2_000;
+    assert!(limits.contains(&left(bad, 61, "502 Bad Gateway")), "{said}");
+    assert!(limits.contains(&left(good, 62, "200 OK")), "{said}");
+    assert_eq!(call, "call 61: 200 OK: an answer");
 }

@@ -7,6 +7,7 @@
 //! - `lost_nodes`: nodes are stopped, frozen and killed under load, and no call fails
 //! - `local`: effects with receipts in a database of the caller's own
 //! - `recovery`: workers that are lost after the effect, and the job that settles what they left
+//! - `refunds`: a retry that was granted and is given up costs nothing
 //! - `server`: a server of HTTP whose writes happen once, raced for, and killed midway
 //! - `outage`: a dependency that fails under the load of three processes behind all layers
 //! - `dependency`, `dependents`: that dependency, and those processes
@@ -36,4 +37,5 @@ mod local;
 mod lost_nodes;
 mod outage;
 mod recovery;
+mod refunds;
 mod server;

@@ -6,6 +6,7 @@
 //!
 //! - `program`: a program in one language, and what it reports
 //! - `gate`: the proxy of the cluster's tests; here it loses a reply
+//! - `grpcurl`: the lines of the documents that need no program at all
 //! - a folder for each language: `build` fetches, generates and compiles, where `tests/run polyglot` copied
 //!   it; `run` is the program, its `example` what the documents show
 //!
@@ -26,6 +27,7 @@
 #[allow(dead_code, reason = "a database's gate has more to do")]
 #[path = "../cluster/gate.rs"]
 mod gate;
+mod grpcurl;
 mod program;
 #[path = "../support/mod.rs"]
 mod support;
@@ -107,6 +109,21 @@ fn the_documents_tell_the_digest_of_what_all_claim() {
     let digest = hex::encode(fingerprint(CLAIMED_FOR).digest);
     let told = include_str!("../../docs/languages.md");
     assert!(told.contains(CLAIMED_FOR) && told.contains(&digest), "{digest}");
+}
+
+#[test]
+fn the_documents_install_what_is_tested() {
+    let told = include_str!("../../docs/languages.md");
+    let tested = [
+        ("`pip install ", include_str!("python/requirements.txt")),
+        ("`npm install ", include_str!("node/package.json")),
+    ];
+    for (tool, tested) in tested {
+        let libraries = told.split_once(tool).unwrap().1.split('`').next().unwrap();
+        for library in libraries.split(' ') {
+            assert!(tested.contains(library), "{library} is not tested");
+        }
+    }
 }
 
 #[tokio::test]

@@ -29,16 +29,32 @@ pub(crate) struct Program {
 
 /// The programs that `tests/run polyglot` built. It says which of them it could not.
 pub(crate) fn programs() -> Vec<Program> {
-    let Some(built) = std::env::var_os("SEMEL_TEST_POLYGLOT") else {
-        skip("other languages: there is no SEMEL_TEST_POLYGLOT; `tests/run polyglot` makes it");
-        return Vec::new();
-    };
-    let built: Vec<PathBuf> = std::env::split_paths(&built).collect();
+    let built = built();
     let program = |language: &str| {
         let folder = built.iter().find(|folder| folder.ends_with(language))?;
         Some(Program { language: language.to_owned(), run: folder.join("run") })
     };
     LANGUAGES.into_iter().filter_map(program).collect()
+}
+
+/// The folders where `tests/run polyglot` built something.
+fn built() -> Vec<PathBuf> {
+    let Some(built) = std::env::var_os("SEMEL_TEST_POLYGLOT") else {
+        skip("other languages: there is no SEMEL_TEST_POLYGLOT; `tests/run polyglot` makes it");
+        return Vec::new();
+    };
+    std::env::split_paths(&built).collect()
+}
+
+/// A shell with grpcurl at hand, if that was built.
+pub(crate) fn shell_with_grpcurl() -> Option<Command> {
+    let folder = built().into_iter().find(|folder| folder.ends_with("grpcurl"))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let paths = [folder.join("bin")].into_iter().chain(std::env::split_paths(&path));
+    let mut shell = Command::new("sh");
+    shell.arg("-euc").env("PATH", std::env::join_paths(paths).unwrap());
+    shell.stdin(Stdio::null()).kill_on_drop(true);
+    Some(shell)
 }
 
 impl Program {

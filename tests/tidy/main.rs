@@ -17,6 +17,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("semel-store-fdb", &["semel-store"]),
     ("semel-server", &["semel-domain", "semel-proto", "semel-store"]),
     ("semel-client", &["semel-proto"]),
+    ("semel-public-api", &[]),
     ("semel-sim", &["semel-proto", "semel-server", "semel-store"]),
     (
         "semel-cli",

@@ -29,6 +29,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const OPERATION: &str = "payments.charge";
+/// How long a worker may stand still, as on a machine with too much to do, before it counts as lost.
+const LEASE: Duration = Duration::from_secs(5);
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -48,9 +50,9 @@ async fn main() -> Result<(), Failure> {
 /// Charges once for an order, and says how it went.
 async fn worker(semel: &Client, order: &str) -> Result<(), Failure> {
     let intent = Intent::new(OPERATION, "account/77").bytes(b"4200 EUR");
-    let once = semel.once(OPERATION, order).fingerprint(intent).lease(Duration::from_secs(1));
+    let once = semel.once(OPERATION, order).fingerprint(intent).lease(LEASE);
     let outcome = once
-        .wait(Duration::from_secs(5))
+        .wait(4 * LEASE)
         .run(async |claim| {
             let key = claim.derived_key();
             if claim.disposition() == Disposition::ReconcileRequired {
@@ -161,7 +163,7 @@ async fn story() -> Result<(), Failure> {
     println!("the first worker {}; it is killed", line(&mut lost)?);
     lost.kill()?;
     lost.wait()?;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(LEASE + LEASE / 5).await;
     for who in [&["recovery"][..], &["worker", &order], &["count"]] {
         let mut next = run(who, &settings)?;
         while let Ok(said) = line(&mut next) {

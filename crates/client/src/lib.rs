@@ -156,9 +156,21 @@
 //! - [`failure`]: what a failed attempt looked like
 //! - [`deadline`], [`root`]: what travels with every call of an operation
 //! - [`metrics`]: what is measured
-//! - `rules`: the policy of a budget, as the client follows it; `clock`, `dice`: time and randomness
+//! - `rules`: the policy of a budget, as the client follows it; `clock`, `dice`: time and randomness; `wire`: durations
+//!   and moments as the contract has them
 //!
-//! No type of the wire contract is part of its interface.
+//! # Types of other crates
+//!
+//! No type of the wire contract is part of the interface, so that a node and its clients change apart. Of other
+//! crates there are the types that a caller holds anyway: those of `bytes`, `http`, `http-body`, `serde`, `tokio`,
+//! `tower-layer` and `tower-service`, which do not change, and those of `tonic` (statuses, codes, channels),
+//! `tokio-util` (a tracker of tasks), `opentelemetry` (a meter) and `tokio-postgres`, which do. The latter are
+//! exported from here, in the versions that go with this one: a step of theirs that breaks is one of this crate.
+//!
+//! # Features
+//!
+//! - `tls`, a default: connections to `https://` nodes. Without it no C compiler is needed
+//! - `postgres`: the module `local`
 
 pub mod breakers;
 mod clock;
@@ -178,6 +190,7 @@ pub mod recovery;
 pub mod root;
 mod rules;
 pub mod tokens;
+mod wire;
 
 pub use self::connection::{Client, Error, Reason};
 pub use self::deadline::Deadline;
@@ -185,6 +198,11 @@ pub use self::dice::Dice;
 pub use self::failure::{Classify, Failure, FailureKind, WorkDone};
 pub use self::metrics::Metrics;
 pub use self::root::Root;
+
+// Crates below 1.0 whose types are part of the interface, in the versions that go with this one.
+#[cfg(feature = "postgres")]
+pub use tokio_postgres;
+pub use {opentelemetry, tokio_util, tonic};
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use semel_proto::v1::{BackoffStrategy, DepositOn, FailMode, RetryPolicy};
 
 use crate::failure::FailureKind;
+pub(crate) use crate::wire::{duration, millis, to_wire};
 
 /// What a retry costs unless the policy says otherwise, in milli-tokens.
 const COST_MILLI: u32 = 1_000;
@@ -65,21 +66,6 @@ impl Rules {
     }
 }
 
-/// A duration of the wire; nothing if it is negative.
-pub(crate) fn duration(given: &prost_types::Duration) -> Duration {
-    Duration::try_from(*given).unwrap_or_default()
-}
-
-/// A duration for the wire.
-pub(crate) fn to_wire(given: Duration) -> prost_types::Duration {
-    let longest = prost_types::Duration { seconds: i64::MAX, nanos: 0 };
-    prost_types::Duration::try_from(given).unwrap_or(longest)
-}
-
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use semel_proto::v1::FailureCost;
@@ -93,7 +79,7 @@ mod tests {
         assert_eq!((rules.attempts_max, rules.retries_per_root), (3, 4));
         assert_eq!((rules.base, rules.cap), (Duration::from_millis(50), Duration::from_secs(20)));
         assert_eq!(rules.base_throttled, Duration::from_secs(1));
-        assert!(FailureKind::ALL.into_iter().all(|kind| rules.costs_a_token(kind)));
+        assert!(FailureKind::ALL.iter().all(|kind| rules.costs_a_token(*kind)));
     }
 
     #[test]

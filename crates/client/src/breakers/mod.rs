@@ -75,6 +75,7 @@ use crate::dice::Dice;
 /// No more breakers can be followed: see [`BreakerSettings::breakers_max`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the client follows as many breakers as it may")]
+#[non_exhaustive]
 pub struct BreakersFull;
 
 /// The breakers of one tenant. Cheap to clone; all clones are the same client. Without

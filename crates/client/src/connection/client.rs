@@ -34,12 +34,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of these nodes (`http://host:port`), with every setting at its default. It connects when it
-    /// is first used. Call it inside a Tokio runtime.
+    /// A client of these nodes, with every setting at its default. It connects when it is first used, to
+    /// `http://host:port` without TLS, and to `https://host:port` by TLS, trusting the authorities that this
+    /// machine trusts. Call it inside a Tokio runtime.
     ///
     /// # Errors
     ///
-    /// [`Error::Settings`]: there is no node, or its address is malformed.
+    /// [`Error::Settings`]: there is no node, its address is malformed, or nobody is trusted.
     pub fn connect<N: Into<String>>(
         tenant: &str,
         nodes: impl IntoIterator<Item = N>,
@@ -99,6 +100,7 @@ impl std::fmt::Debug for Client {
 }
 
 /// What a client is made of.
+#[derive(Clone)]
 #[must_use]
 pub struct ClientBuilder {
     tenant: String,
@@ -132,7 +134,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Connects by TLS; nodes are `https://host:port` then.
+    /// Connects by TLS; nodes are `https://host:port` then. Default for such nodes:
+    /// [`Tls::trusting_the_machine`].
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
@@ -143,31 +146,54 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Settings`]: there is no node, an address or the token is malformed, or the machine gives no
-    /// random seed.
+    /// [`Error::Settings`]: there is no node; an address, a certificate or the token is malformed; TLS was set
+    /// up for a node that is `http://`; the machine trusts no authority, or gives no random seed.
     pub fn build(self) -> Result<Client, Error> {
         let nodes: Result<Vec<Node>, Error> = self.nodes.iter().map(|uri| self.node(uri)).collect();
         self.over(nodes?)
     }
 
     fn node(&self, uri: &str) -> Result<Node, Error> {
-        let wrong = |error: tonic::transport::Error| {
-            Error::Settings(format!("the node {uri}: {}", chain(&error)))
+        let wrong = |why: &str| Error::Settings(format!("the node {uri}: {why}"));
+        let endpoint =
+            Endpoint::from_shared(uri.to_owned()).map_err(|error| wrong(&super::chain(&error)))?;
+        let scheme = endpoint.uri().scheme_str();
+        let Some(scheme) = scheme.filter(|_| endpoint.uri().authority().is_some()) else {
+            return Err(wrong("write http://HOST:PORT"));
         };
-        let endpoint = Endpoint::from_shared(uri.to_owned()).map_err(wrong)?;
-        if endpoint.uri().scheme().is_none() || endpoint.uri().authority().is_none() {
-            return Err(Error::Settings(format!("the node {uri}: write http://HOST:PORT")));
-        }
+        let endpoint = match scheme {
+            "http" => self.plain(endpoint),
+            "https" => self.secure(endpoint),
+            _ => Err("write http://HOST:PORT, or https://HOST:PORT".to_owned()),
+        };
         let endpoint = endpoint
+            .map_err(|why| wrong(&why))?
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(ALIVE_INTERVAL)
             .keep_alive_timeout(ALIVE_TIMEOUT);
-        #[cfg(feature = "tls")]
-        let endpoint = match &self.tls {
-            Some(tls) => endpoint.tls_config(tls.config()).map_err(wrong)?,
-            None => endpoint,
-        };
         Ok(Node::new(Transport::new(endpoint.connect_lazy())))
+    }
+
+    #[cfg(feature = "tls")]
+    fn plain(&self, endpoint: Endpoint) -> Result<Endpoint, String> {
+        // What was meant to be secret is not sent in the open.
+        let is_plain = self.tls.is_none();
+        is_plain.then_some(endpoint).ok_or_else(|| "with TLS, write https://HOST:PORT".to_owned())
+    }
+
+    #[cfg(feature = "tls")]
+    fn secure(&self, endpoint: Endpoint) -> Result<Endpoint, String> {
+        self.tls.clone().unwrap_or_else(Tls::trusting_the_machine).apply(endpoint)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn plain(&self, endpoint: Endpoint) -> Result<Endpoint, String> {
+        Ok(endpoint)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn secure(&self, _: Endpoint) -> Result<Endpoint, String> {
+        Err("https:// needs the feature tls of semel-client, which was left out".to_owned())
     }
 
     /// The client of nodes that are there already.
@@ -215,16 +241,6 @@ fn bearer(token: &str) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +254,7 @@ mod tests {
         assert_eq!(refused(&[]), "name at least one node");
         assert!(refused(&["127.0.0.1:7450"]).contains("127.0.0.1:7450"));
         assert!(refused(&["/only/a/path"]).contains("write http://HOST:PORT"));
+        assert!(refused(&["ftp://127.0.0.1:7450"]).contains("write http://HOST:PORT"));
     }
 
     #[tokio::test]

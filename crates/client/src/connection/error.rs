@@ -20,6 +20,7 @@ pub enum Error {
     Refused(Box<Refusal>),
     /// No node answered before the deadline. Perhaps the request was carried out: send it again with the
     /// same ids, and it is recognised.
+    #[non_exhaustive]
     #[error("no node answered in time, after {attempts} attempts: {last}")]
     Unanswered {
         /// How often a node was asked.

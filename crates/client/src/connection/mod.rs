@@ -7,7 +7,7 @@
 //! - `nodes`: which node to ask, and which to leave alone for a while
 //! - `error`: what a call can fail with
 //! - `sticky`: one node at a time, for what is bound to it
-//! - `tls`: certificates
+//! - `tls`: whom to trust, and who one is
 //!
 //! It knows nothing of what the calls mean.
 
@@ -28,3 +28,9 @@ pub(crate) use self::nodes::{Node, Transport};
 pub use self::sticky::StickyChannel;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
+
+/// An error and what it came from, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -55,7 +55,7 @@ use self::rolling::Completing;
 use crate::connection::{Client, Error};
 use crate::deadline::Deadline;
 use crate::fingerprint::Fingerprint;
-use crate::keys::{ClaimAnswer, ClaimRequest, OnOwnerLost, Work};
+use crate::keys::{ClaimAnswer, ClaimRequest, Claiming, OnOwnerLost, Work, claim_options};
 use crate::once::{GRACE, Held, Keeper, LeaseLoss, Opening, Outcome, Unknown, drive};
 
 const CONCURRENCY: usize = 16;
@@ -99,9 +99,7 @@ impl<T> Consumed<T> {
 pub struct Consumer {
     client: Client,
     operation: String,
-    lease: Option<Duration>,
-    retention: Option<Duration>,
-    on_owner_lost: OnOwnerLost,
+    claiming: Claiming,
     lease_loss: LeaseLoss,
     concurrency: usize,
 }
@@ -112,9 +110,7 @@ impl Client {
         Consumer {
             client: self.clone(),
             operation: operation.to_owned(),
-            lease: None,
-            retention: None,
-            on_owner_lost: OnOwnerLost::default(),
+            claiming: Claiming::default(),
             lease_loss: LeaseLoss::default(),
             concurrency: CONCURRENCY,
         }
@@ -122,24 +118,7 @@ impl Client {
 }
 
 impl Consumer {
-    /// How long claims outlive a process that is gone: [`ClaimRequest::lease`].
-    pub const fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
-        self
-    }
-
-    /// How long an event is known to be done: longer than the queue may deliver it again. See
-    /// [`ClaimRequest::retention`].
-    pub const fn retention(mut self, retention: Duration) -> Self {
-        self.retention = Some(retention);
-        self
-    }
-
-    /// What happens to an event whose consumer was lost midway: [`ClaimRequest::on_owner_lost`].
-    pub const fn on_owner_lost(mut self, on_owner_lost: OnOwnerLost) -> Self {
-        self.on_owner_lost = on_owner_lost;
-        self
-    }
+    claim_options!(claiming: lease, retention, on_owner_lost);
 
     /// What to do with a handler whose lease is lost. Default: [`LeaseLoss::Cancel`].
     pub const fn on_lease_lost(mut self, lease_loss: LeaseLoss) -> Self {
@@ -154,8 +133,9 @@ impl Consumer {
     }
 
     /// Claims 1 to 1,000 events in one call, handles those that are ours, and completes them. What became of
-    /// each is in the order of the events. Work that is not over at the deadline is dropped and unknown. The
-    /// same id twice: the second is in progress, and comes again.
+    /// each is in the order of the events. Work that is not over at the deadline, or at an earlier
+    /// [current](Deadline::current) one, is dropped and unknown; the deadline is the current one of the handlers.
+    /// The same id twice: the second is in progress, and comes again.
     ///
     /// # Errors
     ///
@@ -169,6 +149,7 @@ impl Consumer {
     where
         H: AsyncFn(Held, &T) -> Work,
     {
+        let deadline = deadline.within_current();
         let requests: Vec<ClaimRequest> = events.iter().map(|event| self.request(event)).collect();
         let answers = self.client.claim_batch(&requests, deadline).await?;
         let (ours, mut outcomes) = opened(answers);
@@ -206,16 +187,9 @@ impl Consumer {
     }
 
     fn request<T>(&self, event: &Event<T>) -> ClaimRequest {
-        let mut request = ClaimRequest::new(&self.operation, &event.key)
+        ClaimRequest::new(&self.operation, &event.key)
             .fingerprint(event.fingerprint.clone())
-            .on_owner_lost(self.on_owner_lost);
-        if let Some(lease) = self.lease {
-            request = request.lease(lease);
-        }
-        if let Some(retention) = self.retention {
-            request = request.retention(retention);
-        }
-        request
+            .claiming(self.claiming.clone())
     }
 }
 

@@ -100,7 +100,8 @@ impl Deadline {
         CURRENT.sync_scope(self.within_current(), code)
     }
 
-    fn within_current(self) -> Self {
+    /// This one, or the current one if that is earlier.
+    pub(crate) fn within_current(self) -> Self {
         Self::current().map_or(self, |current| current.min(self))
     }
 }

@@ -59,8 +59,8 @@ pub enum WorkDone {
 }
 
 impl FailureKind {
-    /// Every kind.
-    pub const ALL: [Self; 7] = [
+    /// Every kind that this version knows.
+    pub const ALL: &'static [Self] = &[
         Self::NotSent,
         Self::Throttled,
         Self::UnknownOutcome,

@@ -49,6 +49,7 @@ pub struct Fingerprint {
 impl Fingerprint {
     /// One that you made yourself: an algorithm of 1 to 64 bytes of `[A-Za-z0-9._:/-]`, and a digest of 16
     /// to 64 bytes.
+    #[must_use]
     pub fn new(algorithm: &str, digest: impl Into<Bytes>) -> Self {
         Self { algorithm: algorithm.to_owned(), digest: digest.into() }
     }

@@ -8,11 +8,11 @@ use semel_proto::v1::keys_client::KeysClient;
 
 use super::claim::{Claim, ClaimAnswer};
 use super::request::{ClaimRequest, ReplayRequest};
-use super::wire;
 use super::work::{Completed, Renewed, ReplayAnswer, Work};
 use crate::clock::Stopwatch;
 use crate::connection::{Client, Error, Time};
 use crate::deadline::Deadline;
+use crate::wire;
 
 /// The longest reply that is read: a stored body may be longer than gRPC's usual 4 MiB.
 pub(super) const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -116,7 +116,7 @@ impl Client {
             fence: claim.fence,
             owner_id: Bytes::copy_from_slice(&claim.owner_id),
             renewal,
-            lease: Some(wire::duration(claim.lease)),
+            lease: Some(wire::to_wire(claim.lease)),
             checkpoint: checkpoint.cloned(),
         };
         let reply = self.pool.call(at_once(deadline), message, send!(renew_key)).await?;

@@ -8,14 +8,15 @@ use semel_proto::v1::claim_key_response::Disposition as WireDisposition;
 
 use super::name::KeyName;
 use super::response::StoredAnswer;
-use super::wire;
 use crate::clock::Stopwatch;
 use crate::connection::Error;
 use crate::deadline::Deadline;
+use crate::wire;
 
 /// The answer to a claim.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[must_use]
 pub enum ClaimAnswer {
     /// The work is yours to do: look at the claim's [`disposition`](Claim::disposition) first.
     Yours(Box<Claim>),

@@ -10,21 +10,22 @@
 //!
 //! - `calls`, `batch`: the calls
 //! - `stuck`: keys that a lost owner left behind, and how they are settled
+//! - `claiming`: what can be chosen wherever something claims
 //! - `request`, `claim`, `response`, `work`, `name`: what is asked and answered
-//! - `wire`: durations and moments
 
 mod batch;
 mod calls;
 mod claim;
+mod claiming;
 mod name;
 mod request;
 mod response;
 mod stuck;
-pub(crate) mod wire;
 mod work;
 
 pub use self::batch::BATCH_MAX;
 pub use self::claim::{Attempt, AttemptEnd, Claim, ClaimAnswer, Disposition};
+pub(crate) use self::claiming::{Claiming, claim_options};
 pub use self::name::KeyName;
 pub use self::request::{ClaimRequest, OnOwnerLost, ReplayRequest};
 pub use self::response::{Body, Response, StoredAnswer};

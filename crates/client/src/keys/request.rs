@@ -4,9 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use semel_proto::v1;
 
+use super::claiming::{Claiming, claim_options};
 use super::name::KeyName;
-use super::wire;
 use crate::fingerprint::Fingerprint;
+use crate::wire;
 
 /// What happens to a key whose owner's lease ran out before it completed. Kept from the first claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,15 +40,12 @@ pub struct ClaimRequest {
     pub(crate) key: String,
     fingerprints: Vec<Fingerprint>,
     owner_id: Option<[u8; 16]>,
-    lease: Option<Duration>,
-    retention: Option<Duration>,
-    wait: Duration,
-    first_sent: Option<SystemTime>,
-    on_owner_lost: OnOwnerLost,
-    labels: Vec<(String, String)>,
+    pub(crate) claiming: Claiming,
 }
 
 impl ClaimRequest {
+    claim_options!(claiming: lease, retention, wait, first_sent, on_owner_lost, label);
+
     /// A request for this key (1 to 255 bytes, one per intent) of this operation. It needs a
     /// [`fingerprint`](Self::fingerprint).
     pub fn new(operation: &str, key: &str) -> Self {
@@ -56,12 +54,7 @@ impl ClaimRequest {
             key: key.to_owned(),
             fingerprints: Vec::new(),
             owner_id: None,
-            lease: None,
-            retention: None,
-            wait: Duration::ZERO,
-            first_sent: None,
-            on_owner_lost: OnOwnerLost::default(),
-            labels: Vec::new(),
+            claiming: Claiming::default(),
         }
     }
 
@@ -79,42 +72,9 @@ impl ClaimRequest {
         self
     }
 
-    /// How long the claim holds without renewal: clamped to 100 ms to 24 h. Default: 30 s.
-    pub const fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
-        self
-    }
-
-    /// How long the answer is kept after completion: up to 30 days. The operation's policy (24 h by
-    /// default) is the least, and the default.
-    pub const fn retention(mut self, retention: Duration) -> Self {
-        self.retention = Some(retention);
-        self
-    }
-
-    /// How long to wait for somebody else's claim to end: up to 24 h, and to the deadline. Default: not at
-    /// all. Not for batches.
-    pub const fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// When the intent was made, kept with it by whoever made it; never the time of this attempt. With
-    /// it, an intent that is older than Semel's memory is refused rather than run a second time.
-    pub const fn first_sent(mut self, first_sent: SystemTime) -> Self {
-        self.first_sent = Some(first_sent);
-        self
-    }
-
-    /// What happens if the owner is lost. Default: [`OnOwnerLost::Reconcile`].
-    pub const fn on_owner_lost(mut self, on_owner_lost: OnOwnerLost) -> Self {
-        self.on_owner_lost = on_owner_lost;
-        self
-    }
-
-    /// A label to find the key by: a name of 1 to 63 bytes, a value of at most 255; up to 16.
-    pub fn label(mut self, name: &str, value: &str) -> Self {
-        self.labels.push((name.to_owned(), value.to_owned()));
+    /// Claims it so.
+    pub(crate) fn claiming(mut self, claiming: Claiming) -> Self {
+        self.claiming = claiming;
         self
     }
 
@@ -125,7 +85,7 @@ impl ClaimRequest {
 
     /// How long the node is to wait.
     pub(crate) const fn waits(&self) -> Duration {
-        self.wait
+        self.claiming.wait
     }
 
     pub(crate) fn name(&self, tenant: &str) -> KeyName {
@@ -145,12 +105,12 @@ impl ClaimRequest {
             key: self.key.clone(),
             fingerprints: self.fingerprints.iter().map(Fingerprint::to_wire).collect(),
             owner_id: owner_id.to_vec().into(),
-            lease: self.lease.map(wire::duration),
-            retention: self.retention.map(wire::duration),
-            wait: rest_of(self.wait, waited),
-            first_sent: self.first_sent.map(Into::into),
-            on_owner_lost: self.on_owner_lost.to_wire().into(),
-            labels: self.labels.iter().cloned().collect(),
+            lease: self.claiming.lease.map(wire::to_wire),
+            retention: self.claiming.retention.map(wire::to_wire),
+            wait: rest_of(self.claiming.wait, waited),
+            first_sent: self.claiming.first_sent.map(Into::into),
+            on_owner_lost: self.claiming.on_owner_lost.to_wire().into(),
+            labels: self.claiming.labels.iter().cloned().collect(),
         }
     }
 }
@@ -206,5 +166,5 @@ impl ReplayRequest {
 
 fn rest_of(wait: Duration, waited: Duration) -> Option<prost_types::Duration> {
     let rest = wait.saturating_sub(waited);
-    (!rest.is_zero()).then(|| wire::duration(rest))
+    (!rest.is_zero()).then(|| wire::to_wire(rest))
 }

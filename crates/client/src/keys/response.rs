@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use semel_proto::v1;
 
-use super::wire;
 use crate::connection::Error;
+use crate::wire;
 
 /// What the work answered. Semel stores it byte for byte, and hands it to whoever asks again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,7 @@ pub struct Response {
 
 /// A response's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Body {
     /// Its bytes. One over the node's limit (1 MiB by default) is kept as its digest and length only.
     Bytes(Bytes),
@@ -44,6 +45,7 @@ impl Default for Body {
 
 impl Response {
     /// A response with this status and body, and nothing else.
+    #[must_use]
     pub fn new(status: i32, body: impl Into<Bytes>) -> Self {
         Self { status, body: Body::Bytes(body.into()), ..Self::default() }
     }

@@ -8,9 +8,9 @@ use semel_proto::v1::keys_client::KeysClient;
 use super::calls::{REPLY_MAX_BYTES, at_once, send};
 use super::name::KeyName;
 use super::response::Response;
-use super::wire;
 use crate::connection::{Client, Error};
 use crate::deadline::Deadline;
+use crate::wire;
 
 /// Which stuck keys to list.
 #[derive(Clone, Debug, Default)]
@@ -93,6 +93,7 @@ pub enum StuckState {
 
 /// What really happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Resolution {
     /// It was done: the response is stored and given out.
     Succeeded(Response),
@@ -116,7 +117,7 @@ impl Client {
         let message = |_| v1::ListStuckKeysRequest {
             tenant: self.tenant.to_string(),
             operation: filter.operation.clone(),
-            stuck_for: (!filter.stuck_for.is_zero()).then(|| wire::duration(filter.stuck_for)),
+            stuck_for: (!filter.stuck_for.is_zero()).then(|| wire::to_wire(filter.stuck_for)),
             page_size: filter.page_size,
             page_token: filter.page.clone(),
         };

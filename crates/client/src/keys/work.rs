@@ -7,11 +7,12 @@ use semel_proto::v1;
 
 use super::claim::Claim;
 use super::response::{Response, StoredAnswer};
-use super::wire;
 use crate::connection::Error;
+use crate::wire;
 
 /// What the work of a claim came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Work {
     /// Done. The response is stored and given out to whoever asks again.
     Succeeded(Response),
@@ -91,6 +92,7 @@ pub struct Renewed {
 /// The answer to a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use]
 pub enum ReplayAnswer {
     /// It is done, and this is its answer.
     Done(StoredAnswer),

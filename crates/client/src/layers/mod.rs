@@ -53,6 +53,33 @@
 //! # }
 //! ```
 //!
+//! # Around reqwest
+//!
+//! `reqwest::Client` is a service of requests of its own type, which are made of those of the `http` crate, so a
+//! function between the two is all it takes. Its own retries are paid from no budget: turn them off. The example
+//! `reqwest` is a program of this.
+//!
+//! ```no_run
+//! use bytes::Bytes;
+//! use semel_client::layers::{BoxError, Http, Stack};
+//! use tower::{Layer, ServiceExt, service_fn};
+//!
+//! # async fn example(stack: Stack<Http>) -> Result<(), BoxError> {
+//! let client = reqwest::Client::builder().retry(reqwest::retry::never()).build()?;
+//! let client = stack.layer(service_fn(move |request: http::Request<Bytes>| {
+//!     let client = client.clone();
+//!     async move {
+//!         let answer = client.oneshot(reqwest::Request::try_from(request)?).await?;
+//!         Ok::<_, BoxError>(http::Response::<reqwest::Body>::from(answer))
+//!     }
+//! }));
+//! let request = http::Request::get("https://api.stripe.com/v1/balance").body(Bytes::new())?;
+//! let answer = reqwest::Response::from(client.oneshot(request).await?);
+//! println!("{}", answer.text().await?);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Errors
 //!
 //! Every layer answers with a [`BoxError`]: the service's own, or a [`Refused`]. What a layer refused is never

@@ -1,4 +1,4 @@
-//! What the layers measure, through OpenTelemetry: the meter provider that the application installs picks
+//! What the layers and [`once`](crate::once) measure, through OpenTelemetry: the meter provider that the application installs picks
 //! it up, and without one measuring costs next to nothing.
 //!
 //! | instrument | kind, unit | attributes | when |
@@ -14,19 +14,49 @@
 //! | `semel.client.breaker.transitions` | counter, `{transition}` | `state`, `source` | a breaker changed |
 //! | `semel.client.degraded` | counter, `{decision}` | `part` | something was decided with no node in reach |
 //!
-//! All have the attribute `semel.dependency`; the others have the prefix `semel.` as well. Each has few
-//! values: `outcome` is `ok`, a kind of failure, or a reason of refusal; `failure` a kind of failure;
-//! `verdict` as in the contract; `step` is `operation` or `attempt`; `result` is `sent`, `won` or
-//! `denied`; `reason` is `breaker_open`, `bulkhead_full` or `deadline_past`; `state` is
+//! | `semel.client.key.requests` | counter, `{request}` | `disposition` | a request that was to be handled once ended |
+//! | `semel.client.key.claim.duration` | histogram, `s` | `outcome` | a claim ended, with all its attempts and waits |
+//! | `semel.client.key.completion.duration` | histogram, `s` | `outcome` | a completion ended, with all its attempts |
+//!
+//! Those of keys have the attribute `semel.operation`, all others `semel.dependency`; the rest have the prefix
+//! `semel.` as well. Each has few values: `outcome` is `ok`, a kind of failure, or a reason of refusal; `failure`
+//! a kind of failure; `verdict` as in the contract; `step` is `operation` or `attempt`; `result` is `sent`, `won`
+//! or `denied`; `reason` is `breaker_open`, `bulkhead_full` or `deadline_past`; `state` is
 //! `closed`, `half_open` or `open`; `source` is `fleet` or `local`; `part` is `retries` or `breaker`.
 //!
+//! # Keys
+//!
+//! A request counts once, when it ends, under one `disposition`:
+//!
+//! | disposition | the work |
+//! |---|---|
+//! | `ran` | ran here, to its end; `overtaken`: while another took its claim over |
+//! | `unknown`, `timed_out` | perhaps ran, here or elsewhere: nobody knows; here, it was not over in time |
+//! | `replayed`, `answer_omitted` | ran before; its answer was too long to be stored |
+//! | `in_progress` | is done by somebody else |
+//! | `mismatch`, `expired`, `key_missing`, `key_invalid`, `unreadable` | did not run: the request, or its key, was turned away |
+//! | `unavailable` | did not begin here: Semel can't be asked, or its answer to the claim was lost |
+//! | `deadline_past`, `overloaded`, `refused` | did not run: no time, no place, or a request that Semel does not take |
+//! | `unkeyed`, `unprotected` | was done without a key: none is needed, or Semel can't be asked |
+//! | `dropped` | perhaps ran: nobody waited for its end, or it panicked |
+//!
+//! `outcome` of a claim is `claimed`, `resumed` (an earlier answer to it was lost), `taken_over`,
+//! `reconcile_required`, `replayed`, `in_progress`, `indeterminate` or `released`; of a completion `stored`; of
+//! both `refused`, or `unanswered`: perhaps carried out.
+//!
 //! Instruments are made once, and held.
+
+mod keys;
+#[cfg(test)]
+pub(crate) mod measured;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter, UpDownCounter};
 use opentelemetry::{KeyValue, global};
+
+pub(crate) use self::keys::{Counted, Disposition, KeyMetrics};
 
 /// The name of the meter.
 const METER: &str = "semel";
@@ -53,6 +83,9 @@ struct Instruments {
     state: Gauge<u64>,
     transitions: Counter<u64>,
     degraded: Counter<u64>,
+    key_requests: Counter<u64>,
+    key_claim: Histogram<f64>,
+    key_completion: Histogram<f64>,
 }
 
 impl Metrics {
@@ -82,6 +115,9 @@ impl Metrics {
             state: meter.u64_gauge("semel.client.breaker.state").with_unit("1").build(),
             transitions: counter("semel.client.breaker.transitions", "{transition}"),
             degraded: counter("semel.client.degraded", "{decision}"),
+            key_requests: counter("semel.client.key.requests", "{request}"),
+            key_claim: seconds("semel.client.key.claim.duration").build(),
+            key_completion: seconds("semel.client.key.completion.duration").build(),
         }))
     }
 
@@ -221,8 +257,16 @@ mod tests {
     use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 
     use super::*;
+    use crate::connection::Error;
+    use crate::keys::ClaimAnswer;
 
-    fn use_all(metrics: &DependencyMetrics) {
+    fn use_all(metrics: &Metrics) {
+        let keys = metrics.operation("charge");
+        keys.begin().end(Disposition::Ran);
+        keys.claimed(Duration::from_millis(1), &Ok(ClaimAnswer::Indeterminate));
+        let unanswered = Error::Unanswered { attempts: 1, last: String::new() };
+        keys.completed(Duration::from_millis(1), &Err(unanswered));
+        let metrics = metrics.dependency("stripe");
         for step in [Step::Operation, Step::Attempt] {
             metrics.ended(step, Duration::from_millis(1), None);
             metrics.ended(step, Duration::from_millis(1), Some("not_sent"));
@@ -241,7 +285,7 @@ mod tests {
         let exporter = InMemoryMetricExporter::default();
         let reader = PeriodicReader::builder(exporter.clone()).build();
         let provider = SdkMeterProvider::builder().with_reader(reader).build();
-        use_all(&Metrics::of(&provider.meter(METER)).dependency("stripe"));
+        use_all(&Metrics::of(&provider.meter(METER)));
         provider.force_flush().unwrap();
         let exported = exporter.get_finished_metrics().unwrap();
         let scopes = exported.iter().flat_map(ResourceMetrics::scope_metrics);
@@ -250,6 +294,7 @@ mod tests {
             .map(|metric| (metric.name().to_owned(), metric.unit().to_owned()))
             .collect();
         let rows = include_str!("mod.rs").lines().filter_map(|line| line.strip_prefix("//! | `"));
+        let rows = rows.filter(|row| row.starts_with("semel."));
         let told: BTreeSet<(String, String)> = rows
             .map(|row| {
                 let (name, rest) = row.split_once('`').unwrap();

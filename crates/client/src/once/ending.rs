@@ -53,14 +53,14 @@ impl Done {
     }
 }
 
-/// Does the work while its lease is kept. All of it is dropped on return: what ends early does nothing more.
+/// Does the work while its lease is kept; the deadline is the current one of all that it calls. All of it is dropped on return: what ends early does nothing more.
 pub(crate) async fn drive(
     work: impl Future<Output = Work>,
     keeper: Keeper<'_>,
     deadline: Deadline,
     lease_loss: LeaseLoss,
 ) -> End {
-    let mut work = pin!(work);
+    let mut work = pin!(deadline.scope(work));
     let mut over = pin!(sleep(deadline.left()));
     tokio::select! {
         biased;

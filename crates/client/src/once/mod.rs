@@ -10,6 +10,8 @@
 //!   [`Work::NotDone`] gives the claim back.
 //! - **That the work ran is never hidden.** If Semel is out of reach when the work has ended, completing goes
 //!   on until the deadline, and at least for a grace; then [`Record::Unconfirmed`] says so.
+//! - **One deadline for all of it.** The claim, the wait and the work are over at the deadline, which is the
+//!   current one of whatever the work calls. Completing alone has its own time: what is done is not given up.
 //! - **It starts no task.** Renewing happens inside the future of [`Once::run`]: work that blocks its thread
 //!   blocks it too, so give such work a thread of its own.
 //!
@@ -34,10 +36,15 @@ pub use self::held::{CheckpointError, Held};
 pub(crate) use self::keeper::Keeper;
 pub(crate) use self::opening::Opening;
 pub use self::outcome::{Outcome, Record, Unknown};
+use crate::clock::Stopwatch;
 use crate::connection::{Client, Error};
 use crate::deadline::Deadline;
 use crate::fingerprint::Fingerprint;
-use crate::keys::{Claim, ClaimRequest, OnOwnerLost, Work};
+use crate::keys::{
+    Claim, ClaimAnswer, ClaimRequest, Claiming, Disposition as Claimed, OnOwnerLost, Work,
+    claim_options,
+};
+use crate::metrics::{Disposition, KeyMetrics, Metrics};
 
 /// The time for everything, if no deadline is given.
 const TIME: Duration = Duration::from_secs(60);
@@ -64,8 +71,10 @@ pub struct Once {
     request: ClaimRequest,
     deadline: Option<Deadline>,
     claim_time: Option<Duration>,
+    claim_by: Option<Deadline>,
     grace: Duration,
     lease_loss: LeaseLoss,
+    metrics: Option<KeyMetrics>,
 }
 
 impl Client {
@@ -77,57 +86,25 @@ impl Client {
             request: ClaimRequest::new(operation, key),
             deadline: None,
             claim_time: None,
+            claim_by: None,
             grace: GRACE,
             lease_loss: LeaseLoss::default(),
+            metrics: None,
         }
     }
 }
 
 impl Once {
+    claim_options!(request.claiming: lease, retention, wait, first_sent, on_owner_lost, label);
+
     /// What the key stands for: [`ClaimRequest::fingerprint`].
     pub fn fingerprint(mut self, fingerprint: Fingerprint) -> Self {
         self.request = self.request.fingerprint(fingerprint);
         self
     }
 
-    /// How long the claim outlives a process that is gone: [`ClaimRequest::lease`]. It is renewed while the
-    /// work runs, so it may be much shorter than the work.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.request = self.request.lease(lease);
-        self
-    }
-
-    /// How long the answer is kept: [`ClaimRequest::retention`].
-    pub fn retention(mut self, retention: Duration) -> Self {
-        self.request = self.request.retention(retention);
-        self
-    }
-
-    /// How long to wait for somebody else who is at it: [`ClaimRequest::wait`].
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.request = self.request.wait(wait);
-        self
-    }
-
-    /// When the intent was made: [`ClaimRequest::first_sent`].
-    pub fn first_sent(mut self, first_sent: SystemTime) -> Self {
-        self.request = self.request.first_sent(first_sent);
-        self
-    }
-
-    /// What happens if this process is lost midway: [`ClaimRequest::on_owner_lost`].
-    pub fn on_owner_lost(mut self, on_owner_lost: OnOwnerLost) -> Self {
-        self.request = self.request.on_owner_lost(on_owner_lost);
-        self
-    }
-
-    /// A label to find the key by: [`ClaimRequest::label`].
-    pub fn label(mut self, name: &str, value: &str) -> Self {
-        self.request = self.request.label(name, value);
-        self
-    }
-
-    /// When all has to be over: waiting, claiming, and the work. Default: a minute from the start.
+    /// When all has to be over: waiting, claiming, and the work. Default: a minute from the start. An earlier
+    /// [current](Deadline::current) deadline stays in force; and this one is the current one of the work.
     pub const fn deadline(mut self, deadline: Deadline) -> Self {
         self.deadline = Some(deadline);
         self
@@ -152,6 +129,24 @@ impl Once {
         self
     }
 
+    /// Measures with these instruments. Default: nothing is measured.
+    pub fn measured(mut self, metrics: &Metrics) -> Self {
+        self.metrics = Some(metrics.operation(&self.request.operation));
+        self
+    }
+
+    /// Claims it so.
+    pub(crate) fn claiming(mut self, claiming: Claiming) -> Self {
+        self.request = self.request.claiming(claiming);
+        self
+    }
+
+    /// No claim is waited for after this, however long the work may take.
+    pub(crate) const fn claim_by(mut self, moment: Deadline) -> Self {
+        self.claim_by = Some(moment);
+        self
+    }
+
     /// Claims the key and does the work, or tells what others did. The work is called once at the most.
     ///
     /// # Errors
@@ -163,14 +158,28 @@ impl Once {
         F: FnOnce(Held) -> W,
         W: Future<Output = Work>,
     {
-        let deadline = self.deadline.unwrap_or_else(|| Deadline::within(TIME));
-        let claim_by = self
-            .claim_time
-            .map_or(deadline, |time| deadline.earlier(time.saturating_add(self.request.waits())));
-        let held = match Opening::of(self.client.claim(&self.request, claim_by).await?) {
+        let counted = self.metrics.as_ref().map(KeyMetrics::begin);
+        let outcome = self.perform(work).await;
+        if let Some(counted) = counted {
+            counted.end(Disposition::of(&outcome));
+        }
+        outcome
+    }
+
+    /// The same, counted by the caller.
+    pub(crate) async fn perform<F, W>(self, work: F) -> Result<Outcome, Error>
+    where
+        F: FnOnce(Held) -> W,
+        W: Future<Output = Work>,
+    {
+        let deadline = self.deadline.unwrap_or_else(|| Deadline::within(TIME)).within_current();
+        let held = match Opening::of(self.claim(deadline).await?) {
             Opening::Work(held) => held,
             Opening::Answer(outcome) => return Ok(outcome),
         };
+        if deadline.is_past() {
+            return Ok(self.came_late(held.claim(), deadline).await);
+        }
         let mut keeper = Keeper::new(&self.client, &held);
         // The claim came after a long wait: work begins on a lease that is known to run.
         if held.ends().is_past() {
@@ -180,14 +189,40 @@ impl Once {
             }
             confirmed?;
         }
-        let end = drive(work(held.clone()), keeper, deadline, self.lease_loss).await;
+        let work = async { work(held.clone()).await };
+        let end = drive(work, keeper, deadline, self.lease_loss).await;
         Ok(self.finish(held.claim(), end, deadline).await)
+    }
+
+    async fn claim(&self, deadline: Deadline) -> Result<ClaimAnswer, Error> {
+        let since = Stopwatch::start();
+        let most = self.claim_time.map(|time| time.saturating_add(self.request.waits()));
+        let moments = [most.map(Deadline::within), self.claim_by];
+        let claim_by = moments.into_iter().flatten().fold(deadline, Deadline::min);
+        let answer = self.client.claim(&self.request, claim_by).await;
+        if let Some(metrics) = &self.metrics {
+            metrics.claimed(since.elapsed(), &answer);
+        }
+        answer
+    }
+
+    /// The claim came when no time was left. If nobody began before, it is known not to be done.
+    async fn came_late(&self, claim: &Claim, deadline: Deadline) -> Outcome {
+        if claim.disposition != Claimed::Claimed {
+            return self.finish(claim, End::DeadlinePassed, deadline).await;
+        }
+        let _ = self.finish(claim, End::Done(Work::NotDone), deadline).await;
+        Outcome::InProgress { retry_after: Duration::ZERO }
     }
 
     async fn finish(&self, claim: &Claim, end: End, deadline: Deadline) -> Outcome {
         let Some(done) = end.done() else { return Outcome::Unknown(Unknown::LeaseLost) };
+        let since = Stopwatch::start();
         let until = Deadline::within(deadline.left().max(self.grace));
         let completed = self.client.complete(claim, &done.work, until).await;
+        if let Some(metrics) = &self.metrics {
+            metrics.completed(since.elapsed(), &completed);
+        }
         done.recorded(completed, claim.fence)
     }
 }

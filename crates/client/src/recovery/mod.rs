@@ -121,7 +121,8 @@ impl Recovery {
         self
     }
 
-    /// How long a look may take before the key counts as unclear. Default: 30 s.
+    /// How long a look may take before the key counts as unclear; it is the current deadline of what it calls.
+    /// Default: 30 s.
     pub const fn look_timeout(mut self, look_timeout: Duration) -> Self {
         self.look_timeout = look_timeout;
         self
@@ -159,6 +160,7 @@ impl Recovery {
     where
         H: AsyncFn(&StuckKey) -> Option<Resolution>,
     {
+        let deadline = deadline.within_current();
         let mut swept = Swept::default();
         let mut filter = StuckFilter::operation(&self.operation).stuck_for(self.stuck_for);
         loop {
@@ -182,7 +184,8 @@ impl Recovery {
             tracing::warn!(fence = key.fence, "the record of a stuck key can't be read");
             return Fate::Failed;
         }
-        let found = timeout(self.look_timeout.min(deadline.left()), look(key)).await;
+        let over = deadline.earlier(self.look_timeout);
+        let found = timeout(over.left(), over.scope(look(key))).await;
         let Ok(Some(resolution)) = found else { return Fate::Unclear };
         let who = (self.actor.as_str(), self.reason.as_str());
         let until = Deadline::within(SETTLE);

@@ -15,6 +15,7 @@ use crate::deadline::Deadline;
 use crate::fingerprint::Intent;
 use crate::keys::{Disposition, Response, Work};
 use crate::once::{Outcome, Record, Unknown};
+use crate::root::Root;
 
 const LEASE: Duration = Duration::from_secs(3);
 
@@ -178,6 +179,26 @@ async fn what_could_not_be_completed_is_not_acknowledged_and_comes_again() {
     let outcome = consumed[0].outcome.as_ref().unwrap();
     assert!(matches!(outcome, Outcome::Ran { record: Record::Unconfirmed(_), .. }), "{outcome:?}");
     assert!(!consumed[0].may_acknowledge());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_calls_sees_its_deadline_and_its_root() {
+    let node = Semel::default_node(&[]);
+    let (consumer, two) = (consumer(&node, 1), Duration::from_secs(2));
+    let consumed = consumer.consume(vec![event(0)], soon(), async |_, number| {
+        assert_eq!(Deadline::current().map(Deadline::left), Some(two));
+        assert_eq!(Root::current().unwrap().left(), 3);
+        sleep(Duration::from_secs(5)).await;
+        done(*number)
+    });
+    let around = Deadline::within(two).scope(Root::new("root-1", 3).scope(consumed));
+    let outcome = around.await.unwrap().remove(0).outcome.unwrap();
+    assert_eq!(outcome, Outcome::Unknown(Unknown::DeadlinePassed), "no later than all around it");
+    let consumed = consumer.consume(vec![event(1)], soon(), async |_, number| {
+        assert_eq!(Deadline::current().map(Deadline::left), Some(Duration::from_secs(60)));
+        done(*number)
+    });
+    assert_eq!(acknowledged(&consumed.await.unwrap()), 1);
 }
 
 #[tokio::test]

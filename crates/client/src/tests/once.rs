@@ -15,7 +15,9 @@ use crate::connection::Reason;
 use crate::deadline::Deadline;
 use crate::fingerprint::Intent;
 use crate::keys::{Disposition, OnOwnerLost, Response, Work};
+use crate::metrics::measured::Measured;
 use crate::once::{CheckpointError, LeaseLoss, Once, Outcome, Record, Unknown};
+use crate::root::Root;
 
 const LEASE: Duration = Duration::from_secs(3);
 
@@ -367,4 +369,77 @@ async fn the_whole_can_be_a_task_of_its_own() {
     }));
     assert!(is_stored(&tasks.join_next().await.unwrap().unwrap().unwrap()));
     assert_eq!(runs.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_work_calls_sees_its_deadline_and_its_root() {
+    let node = Semel::default_node(&[]);
+    let root = Root::new("root-1", 3);
+    let left = || Deadline::current().map(Deadline::left);
+    // Told to the write, or to all around it: the earlier one is in force.
+    for (own, around) in [(secs(7), secs(9)), (secs(9), secs(7))] {
+        let work = once(&node).deadline(Deadline::within(own)).run(|_| {
+            assert_eq!(left(), Some(secs(7)), "before the work is waited for");
+            async {
+                assert_eq!((left(), Root::current().unwrap().left()), (Some(secs(7)), 3));
+                Work::NotDone
+            }
+        });
+        let scoped = Deadline::within(around).scope(root.clone().scope(work));
+        assert!(is_stored(&scoped.await.unwrap()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_earlier_deadline_around_the_write_ends_it_too() {
+    let node = Semel::default_node(&[]);
+    let work = once(&node).run(async |_| std::future::pending().await);
+    let outcome = timeout(secs(2), Deadline::within(secs(1)).scope(work)).await.expect("in time");
+    assert_eq!(outcome.unwrap(), Outcome::Unknown(Unknown::DeadlinePassed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_comes_when_no_time_is_left_is_given_back_if_nobody_began() {
+    for began in [false, true] {
+        let node = Semel::default_node(&[]);
+        if began {
+            let lost = another(&node).lease(secs(1)).run(async |_| std::future::pending().await);
+            assert!(timeout(Duration::from_millis(100), lost).await.is_err());
+            sleep(secs(2)).await;
+        }
+        node.moods(&[Mood::Slow(secs(1)), Mood::Answer]);
+        let late = once(&node).wait(secs(1)).deadline(Deadline::within(secs(1)));
+        let outcome = late.run(async |_| panic!("there is no time for it")).await.unwrap();
+        let key = node.semel().key("k");
+        if began {
+            assert_eq!(outcome, Outcome::Unknown(Unknown::DeadlinePassed));
+            assert_eq!((key.outcome, key.is_released), (Some(Stored::Indeterminate), false));
+        } else {
+            assert_eq!(outcome, Outcome::InProgress { retry_after: Duration::ZERO });
+            assert!(key.is_released);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_counts_once_and_a_claim_whose_answer_was_lost_has_not_run() {
+    let measured = Measured::new();
+    let once = |node: &Node| once(node).measured(&measured.metrics());
+    let node = Semel::default_node(&[Mood::LoseReply, Mood::Answer]);
+    assert!(is_stored(&once(&node).run(async |_| done()).await.unwrap()));
+    let lost = Semel::default_node(&[Mood::FallSilent]);
+    let unanswered = once(&lost).claim_within(secs(2)).run(async |_| panic!("it is not known"));
+    assert!(unanswered.await.unwrap_err().is_repeatable());
+    assert!(lost.semel().key("k").is_live, "it was granted");
+    let dropped = once(&Semel::default_node(&[])).run(async |_| std::future::pending().await);
+    assert!(timeout(secs(1), dropped).await.is_err());
+    measured.assert_keys(&[
+        ("claim.duration charge claimed", 1),
+        ("claim.duration charge resumed", 1),
+        ("claim.duration charge unanswered", 1),
+        ("completion.duration charge stored", 1),
+        ("requests charge dropped", 1),
+        ("requests charge ran", 1),
+        ("requests charge unavailable", 1),
+    ]);
 }

@@ -34,6 +34,7 @@ const LAST_CALLS_MAX: u32 = 4;
 /// No more budgets can be followed: see [`RetryTokenSettings::budgets_max`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the client follows as many retry budgets as it may")]
+#[non_exhaustive]
 pub struct BudgetsFull;
 
 /// Retry tokens of many budgets, leased from a node and spent from memory. Cheap to clone; all clones

@@ -1,4 +1,9 @@
 //! The client against a server that speaks TLS and wants to know who calls.
+//!
+//! # Layout
+//!
+//! - `machine`: whom the machine trusts is trusted, without a word about it
+//! - `token`: a bearer token that is changed while the client lives
 
 #![cfg(feature = "tls")]
 #![allow(
@@ -8,13 +13,16 @@
     reason = "a test fails by panicking"
 )]
 
+mod machine;
+mod token;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use semel_client::connection::Tls;
 use semel_client::keys::ReplayRequest;
-use semel_client::{Client, Deadline, Error};
+use semel_client::{Client, Deadline, Error, Reason};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -41,22 +49,32 @@ impl Authority {
 
 /// A server that knows no service at all: that it says so shows that it was reached.
 async fn serve(authority: &Authority, tasks: &mut JoinSet<()>) -> SocketAddr {
-    let (certificate, key) = authority.issue("semel.example");
-    let tls = ServerTlsConfig::new()
-        .identity(Identity::from_pem(certificate, key))
+    let tls = shown_by(authority, "semel.example")
         .client_ca_root(Certificate::from_pem(authority.0.pem()));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
     let router = Server::builder().tls_config(tls).unwrap().add_routes(Routes::default());
-    tasks.spawn(async move {
-        router.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
-    });
+    let (address, incoming) = listen().await;
+    tasks.spawn(async move { router.serve_with_incoming(incoming).await.unwrap() });
     address
+}
+
+/// A server's side of TLS, by this name.
+fn shown_by(authority: &Authority, name: &str) -> ServerTlsConfig {
+    let (certificate, key) = authority.issue(name);
+    ServerTlsConfig::new().identity(Identity::from_pem(certificate, key))
+}
+
+async fn listen() -> (SocketAddr, TcpListenerStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    (listener.local_addr().unwrap(), TcpListenerStream::new(listener))
 }
 
 async fn ask(address: SocketAddr, tls: Tls) -> Error {
     let node = format!("https://{address}");
-    let client = Client::builder("acme", [node]).tls(tls).build().unwrap();
+    refusal(&Client::builder("acme", [node]).tls(tls).build().unwrap()).await
+}
+
+/// What a server without any service says, or what kept the client from hearing it.
+async fn refusal(client: &Client) -> Error {
     let deadline = Deadline::within(Duration::from_secs(2));
     client.replay(&ReplayRequest::new("charge", "k"), deadline).await.unwrap_err()
 }
@@ -71,10 +89,7 @@ async fn both_sides_show_who_they_are() {
 
     let known = trusting(&authority).server_name("semel.example").identity(&certificate, &key);
     let reached = ask(address, known).await;
-    assert!(
-        matches!(&reached, Error::Refused(refusal) if refusal.reason.as_str() == "UNIMPLEMENTED"),
-        "{reached:?}"
-    );
+    assert_eq!(reached.reason().map(Reason::as_str), Some("UNIMPLEMENTED"), "{reached:?}");
 
     let unknown_caller = trusting(&authority).server_name("semel.example");
     let unknown_server =
@@ -86,4 +101,20 @@ async fn both_sides_show_who_they_are() {
         assert!(error.is_repeatable());
         println!("{error}");
     }
+}
+
+#[tokio::test]
+async fn what_can_not_be_secret_is_refused_before_anything_is_sent() {
+    let authority = Authority::new();
+    let refused = |node: &str, tls: Tls| {
+        let built = Client::builder("acme", [node]).bearer_token("secret").tls(tls).build();
+        let error = built.unwrap_err();
+        assert!(matches!(error, Error::Settings(_)), "{error:?}");
+        error.to_string()
+    };
+    let trusting = || Tls::trusting(&authority.0.pem());
+    assert!(refused("http://127.0.0.1:7450", trusting()).contains("write https://HOST:PORT"));
+    assert!(refused("https://127.0.0.1:7450", Tls::trusting("")).contains("BEGIN CERTIFICATE"));
+    let nobody = trusting().identity("no certificate", "no key");
+    assert!(refused("https://127.0.0.1:7450", nobody).contains("https://127.0.0.1:7450"));
 }

@@ -14,6 +14,7 @@ pub struct BreakerLayer<P> {
 
 impl<P> BreakerLayer<P> {
     /// Calls of one dependency, behind its breaker.
+    #[must_use]
     pub const fn new(protocol: P, breaker: Breaker) -> Self {
         Self { protocol, breaker, metrics: None }
     }

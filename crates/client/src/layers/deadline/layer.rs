@@ -17,11 +17,13 @@ pub struct DeadlineLayer<P> {
 
 impl<P> DeadlineLayer<P> {
     /// Bounds whole operations, with all their attempts and waits. `None`: the current deadline alone does.
+    #[must_use]
     pub fn operation(protocol: P, limit: impl Into<Option<Duration>>) -> Self {
         Self::of(protocol, limit.into(), Step::Operation)
     }
 
     /// Bounds each attempt. `None`: what is left of the operation does.
+    #[must_use]
     pub fn attempt(protocol: P, limit: impl Into<Option<Duration>>) -> Self {
         Self::of(protocol, limit.into(), Step::Attempt)
     }

@@ -46,6 +46,7 @@ pub struct HedgeLayer<P> {
 
 impl<P> HedgeLayer<P> {
     /// Calls of one dependency, whose hedges `retries` pays for. Without settings nothing is hedged.
+    #[must_use]
     pub fn new(protocol: P, retries: Retries, settings: Option<HedgeSettings>) -> Self {
         let latencies = settings.map(|settings| Arc::new(Latencies::new(settings, now())));
         Self { protocol, retries, latencies, metrics: None }

@@ -238,7 +238,7 @@ const fn code_of(problem: &Problem) -> Code {
         Problem::Mismatch | Problem::Unknown | Problem::AnswerOmitted | Problem::Expired => {
             Code::FailedPrecondition
         }
-        Problem::TimedOut => Code::DeadlineExceeded,
+        Problem::TimedOut | Problem::DeadlinePast => Code::DeadlineExceeded,
         Problem::Unreachable(_) | Problem::Full => Code::Unavailable,
         Problem::Misconfigured => Code::Internal,
     }

@@ -9,11 +9,13 @@ use tower::Service;
 
 use super::answer::AnswerBody;
 use super::dialect::Dialect;
+use super::intake::Time;
 use super::layer::IdempotencyLayer;
 use super::problem::Problem;
 use super::verdict::Verdict;
 use crate::connection::{Error, Reason};
 use crate::keys::{self, Disposition, OnOwnerLost, Work};
+use crate::metrics::{Counted, Disposition as Counts};
 use crate::once::{Held, Once, Outcome, Record, Unknown};
 
 /// A header of a stored answer that says that its body is not there. Handlers can't have set it: it is no name
@@ -37,6 +39,7 @@ pub(super) async fn handle<S, B, T, D>(
     handler: S,
     once: Once,
     request: Request<B>,
+    (time, counted): (Time, Counted),
 ) -> Handled<T, S::Error>
 where
     S: Service<Request<B>, Response = Response<T>>,
@@ -45,28 +48,34 @@ where
 {
     let mut attempt = Attempt { handler, request: Some(request), handled: None };
     let within = &mut attempt;
-    let outcome = once.run(|held| async { within.work(&layer, held).await }).await;
-    let problem = match outcome {
+    let outcome = once.perform(|held| async { within.work(&layer, held).await }).await;
+    let counts = Counts::of(&outcome);
+    let told = match outcome {
         Ok(outcome) => match attempt.handled.take() {
-            Some(handled) if is_ours(&outcome) => return handled,
-            _ => match layer.told(outcome) {
-                Ok(answer) => return Ok(answer),
-                Err(problem) => problem,
-            },
-        },
-        Err(error) if layer.unkeyed_without_semel && is_out_of_reach(&error) => {
-            tracing::warn!(%error, "a request is handled without its key");
-            match attempt.request.take() {
-                Some(request) => {
-                    let answer = attempt.handler.call(request).await?;
-                    return Ok(answer.map(AnswerBody::unread));
-                }
-                None => Problem::Unknown,
+            Some(handled) if is_ours(&outcome) => {
+                counted.end(counts);
+                return handled;
             }
-        }
-        Err(error) => Problem::of(&error),
+            _ => layer.told(outcome),
+        },
+        Err(error) => match attempt.request.take().filter(|_| layer.goes_without(&error, time)) {
+            Some(request) => {
+                tracing::warn!(%error, "a request is handled without its key");
+                let handling = async { attempt.handler.call(request).await };
+                let handled = layer.over(time).scope(handling).await;
+                counted.end(Counts::Unprotected);
+                return Ok(handled?.map(AnswerBody::unread));
+            }
+            None => Err(Problem::of(&error)),
+        },
     };
-    Ok(layer.refuse(&problem))
+    Ok(match told {
+        Ok(answer) => {
+            counted.end(counts);
+            answer
+        }
+        Err(problem) => layer.refuse(counted, &problem),
+    })
 }
 
 impl<S, B, T> Attempt<S, B, T, S::Error>
@@ -76,7 +85,7 @@ where
 {
     async fn work<D: Dialect>(&mut self, layer: &IdempotencyLayer<D>, held: Held) -> Work {
         // An earlier attempt may have done it, and this handler does not promise to look first.
-        let looks_first = layer.on_owner_lost != OnOwnerLost::Block;
+        let looks_first = layer.claiming.on_owner_lost != OnOwnerLost::Block;
         if held.disposition() == Disposition::ReconcileRequired && !looks_first {
             return Work::Unknown;
         }
@@ -101,6 +110,12 @@ where
 }
 
 impl<D: Dialect> IdempotencyLayer<D> {
+    /// Whether a request is handled as if it had no key. Never when no time is left: that is no sign of Semel's
+    /// being away.
+    fn goes_without(&self, error: &Error, time: Time) -> bool {
+        self.unkeyed_without_semel && is_out_of_reach(error) && !time.answer().is_past()
+    }
+
     /// What an answer means for the key.
     fn work<T>(&self, answer: &Response<AnswerBody<T>>) -> Work {
         let said = answer.extensions().get().copied();

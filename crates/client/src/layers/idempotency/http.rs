@@ -297,7 +297,7 @@ const fn status(problem: &Problem) -> StatusCode {
         Problem::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
         Problem::Mismatch => StatusCode::UNPROCESSABLE_ENTITY,
         Problem::InProgress(_) | Problem::TakenOver | Problem::Unknown => StatusCode::CONFLICT,
-        Problem::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+        Problem::TimedOut | Problem::DeadlinePast => StatusCode::GATEWAY_TIMEOUT,
         Problem::AnswerOmitted | Problem::Expired => StatusCode::GONE,
         Problem::Unreachable(_) | Problem::Full => StatusCode::SERVICE_UNAVAILABLE,
         Problem::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
@@ -316,6 +316,7 @@ const fn title(problem: &Problem) -> &'static str {
             "A request is outstanding for this Idempotency-Key"
         }
         Problem::Unknown | Problem::TimedOut => "The outcome of this Idempotency-Key is not known",
+        Problem::DeadlinePast => "No time is left for the request",
         Problem::AnswerOmitted => "The answer is not stored",
         Problem::Expired => "Idempotency-Key has expired",
         Problem::Unreachable(_) => "Idempotency-Key can not be looked up",

@@ -12,7 +12,8 @@ use super::http::HttpDialect;
 use super::service::IdempotencyService;
 use super::tasks::Tasks;
 use crate::connection::Client;
-use crate::keys::OnOwnerLost;
+use crate::keys::{Claiming, OnOwnerLost, claim_options};
+use crate::metrics::Metrics;
 
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 const CLAIM_TIME: Duration = Duration::from_secs(5);
@@ -33,16 +34,14 @@ pub struct IdempotencyLayer<D> {
     pub(super) caller: Option<Of<String>>,
     pub(super) first_sent: Option<Of<Option<SystemTime>>>,
     pub(super) key_optional: bool,
-    pub(super) lease: Option<Duration>,
-    pub(super) retention: Option<Duration>,
-    pub(super) wait: Duration,
+    pub(super) claiming: Claiming,
     pub(super) time_limit: Duration,
     pub(super) claim_time: Duration,
-    pub(super) on_owner_lost: OnOwnerLost,
     pub(super) request_max_bytes: usize,
     pub(super) answer_max_bytes: usize,
     pub(super) unkeyed_without_semel: bool,
     pub(super) tasks: Option<Tasks>,
+    pub(super) metrics: Metrics,
 }
 
 impl IdempotencyLayer<HttpDialect> {
@@ -82,18 +81,18 @@ impl<D> IdempotencyLayer<D> {
             caller: None,
             first_sent: None,
             key_optional: false,
-            lease: None,
-            retention: None,
-            wait: Duration::ZERO,
+            claiming: Claiming { on_owner_lost: OnOwnerLost::Block, ..Claiming::default() },
             time_limit: TIME_LIMIT,
             claim_time: CLAIM_TIME,
-            on_owner_lost: OnOwnerLost::Block,
             request_max_bytes: BODY_MAX_BYTES,
             answer_max_bytes: BODY_MAX_BYTES,
             unkeyed_without_semel: false,
             tasks: None,
+            metrics: Metrics::global(),
         }
     }
+
+    claim_options!(claiming: lease, retention, wait);
 
     /// Speaks the dialect otherwise than by default.
     pub fn dialect(mut self, change: impl FnOnce(D) -> D) -> Self {
@@ -134,27 +133,8 @@ impl<D> IdempotencyLayer<D> {
         self
     }
 
-    /// How long a claim outlives a process that is gone: [`Once::lease`](crate::once::Once::lease).
-    pub const fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
-        self
-    }
-
-    /// How long answers are kept: [`Once::retention`](crate::once::Once::retention).
-    pub const fn retention(mut self, retention: Duration) -> Self {
-        self.retention = Some(retention);
-        self
-    }
-
-    /// How long a request waits for another one with its key, to get the answer as soon as there is one.
-    /// Default: not at all.
-    pub const fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// How long a request may take in all. A handler that is not over by then is dropped, and its outcome is
-    /// unknown. Default: a minute.
+    /// How long a request may take in all, unless its own [deadline](super#deadlines) is earlier. A handler that
+    /// is not over by then is dropped, and its outcome is unknown. Default: a minute.
     pub const fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
         self
@@ -176,7 +156,7 @@ impl<D> IdempotencyLayer<D> {
     ///   that says so, looks whether the work was done before it acts
     /// - [`OnOwnerLost::TakeOver`]: its work is safe to begin again
     pub const fn on_owner_lost(mut self, policy: OnOwnerLost) -> Self {
-        self.on_owner_lost = policy;
+        self.claiming.on_owner_lost = policy;
         self
     }
 
@@ -205,9 +185,18 @@ impl<D> IdempotencyLayer<D> {
     /// Handles requests in tasks of this tracker, at most so many at once, so that whoever hangs up does not
     /// drop the handler midway: its answer is stored, and the next attempt gets it. What is more is refused.
     ///
+    /// The request's own [deadline](super#deadlines) then bounds what its caller waits for, the claim too, but not
+    /// the handler: the [time limit](Self::time_limit) does, and is its current deadline.
+    ///
     /// When the server has stopped, close the tracker and wait for it.
     pub fn to_the_end(mut self, tracker: TaskTracker, at_most: usize) -> Self {
         self.tasks = Some(Tasks::new(tracker, at_most));
+        self
+    }
+
+    /// Measures with these instruments. Default: those of the application's meter provider.
+    pub fn measured(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
         self
     }
 }
@@ -226,7 +215,7 @@ impl<D: std::fmt::Debug> std::fmt::Debug for IdempotencyLayer<D> {
             .debug_struct("IdempotencyLayer")
             .field("dialect", &self.dialect)
             .field("client", &self.client)
-            .field("on_owner_lost", &self.on_owner_lost)
+            .field("on_owner_lost", &self.claiming.on_owner_lost)
             .finish_non_exhaustive()
     }
 }

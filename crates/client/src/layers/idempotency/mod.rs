@@ -84,6 +84,7 @@
 //! | used for another request | 422 | `FAILED_PRECONDITION` | `KEY_PAYLOAD_MISMATCH` |
 //! | perhaps done: to be settled | 409 | `FAILED_PRECONDITION` | `OUTCOME_UNKNOWN` |
 //! | perhaps done: the handler took too long | 504 | `DEADLINE_EXCEEDED` | `OUTCOME_UNKNOWN` |
+//! | nothing, no time was left to begin: come again with it | 504 | `DEADLINE_EXCEEDED` | `DEADLINE_PAST` |
 //! | done, but its answer was too long to be stored | 410 | `FAILED_PRECONDITION` | `ANSWER_OMITTED` |
 //! | forgotten | 410 | `FAILED_PRECONDITION` | `KEY_EXPIRED` |
 //! | nothing, Semel can't be asked: come again with it | 503, `Retry-After` | `UNAVAILABLE`, `RetryInfo` | `SEMEL_UNREACHABLE` |
@@ -99,6 +100,20 @@
 //! a breaker. Whoever was overtaken, because its lease was lost, answers `IN_PROGRESS` too: the other's answer
 //! is the one that stays.
 //!
+//! # Deadlines
+//!
+//! A request's own deadline is the earliest of the [current](crate::Deadline::current) one, of its header
+//! `x-deadline-ms` and of its `grpc-timeout`. Reading it, the claim, the wait for others and the handler are over by
+//! then, and it is the current deadline of what the handler calls. Only completing has its own few seconds: what is
+//! done is not given up. A server that drops requests at their deadline, as tonic's does, drops that too, so let
+//! such requests go on [to the end](IdempotencyLayer::to_the_end): whoever asked is answered at its deadline then,
+//! and the handler has the layer's time limit.
+//!
+//! # What is measured
+//!
+//! Requests by what became of them, and the time of claims and completions, by operation: see
+//! [`metrics`](crate::metrics).
+//!
 //! # What it promises
 //!
 //! - **What is not known to be undone is never said to be.** An error after the handler began, an answer that
@@ -107,7 +122,8 @@
 //!   that nothing was done before its 503, says so with a [`Verdict`].
 //! - **Never a second silent run.** After a lost process a handler runs again only if the layer was told that it
 //!   [looks first, or may begin again](IdempotencyLayer::on_owner_lost). Otherwise the key waits for a
-//!   [recovery worker](crate::recovery). A claim whose answer was lost on its way counts as begun.
+//!   [recovery worker](crate::recovery). So does that of a claim whose answer was lost for good, though nothing ran
+//!   here: it is measured as `unavailable`, not as run.
 //! - **Whoever hangs up releases nothing.** A server drops the handler of a caller who hangs up. Its lease lapses
 //!   then, as if the process were lost; [`to_the_end`](IdempotencyLayer::to_the_end) lets it go on, and the next
 //!   attempt gets its answer. Use it wherever callers are impatient.
@@ -118,8 +134,8 @@
 //! # Where to put it
 //!
 //! Inside of what authenticates, compresses, limits and logs, so that an answer is stored as the handler gave it,
-//! and what was turned away has no key; outside of what the handler's verdict depends on. The request and the
-//! answer are read whole, so a stream is answered only once it ends or is [too
+//! and what was turned away has no key; and inside of an [`InboundLayer`](crate::layers::InboundLayer), which takes
+//! the root up; outside of what the handler's verdict depends on. The request and the answer are read whole, so a stream is answered only once it ends or is [too
 //! long](IdempotencyLayer::answer_max_bytes).
 //!
 //! # What it does not do
@@ -127,7 +143,7 @@
 //! - It does not make the work and its record one step: between the handler's effect and the completion a process
 //!   can be lost. Hand [`Held::derived_key`](crate::once::Held::derived_key) to the provider, or write
 //!   [`Held::fence`](crate::once::Held::fence) along with the effect.
-//! - In tasks, what is local to the caller's task is not there.
+//! - In tasks, what is local to the caller's task is not there, but for the [root](crate::Root).
 //! - It does not know when an intent was made, unless it is [told](IdempotencyLayer::first_sent_by): a key that
 //!   comes after its retention runs again.
 //!

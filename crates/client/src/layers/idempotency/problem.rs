@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::connection::{Error, Reason};
+use crate::connection::Error;
+use crate::metrics::Disposition;
 
 /// When to come again if Semel, or this process, could not take the request.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Why there is no answer of the handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub enum Problem {
     Unknown,
     /// It was not over in time, and perhaps it is done.
     TimedOut,
+    /// Its deadline was there before it began: nothing was done.
+    DeadlinePast,
     /// It is done, but its answer was not stored.
     AnswerOmitted,
     /// Nobody can tell any more whether it is done.
@@ -45,13 +48,11 @@ pub enum Problem {
 impl Problem {
     /// What an error of claiming means. Nothing ran.
     pub(super) fn of(error: &Error) -> Self {
-        match error.reason() {
-            Some(Reason::KeyPayloadMismatch | Reason::FingerprintIncomparable) => Self::Mismatch,
-            Some(Reason::KeyExpired) => Self::Expired,
-            Some(Reason::KeyInvalid | Reason::FirstSentInvalid) => {
-                Self::KeyInvalid(error.to_string())
-            }
-            _ if error.is_repeatable() => {
+        match Disposition::of_error(error) {
+            Disposition::Mismatch => Self::Mismatch,
+            Disposition::Expired => Self::Expired,
+            Disposition::KeyInvalid => Self::KeyInvalid(error.to_string()),
+            Disposition::Unavailable => {
                 tracing::warn!(%error, "a request was refused because Semel can not be asked");
                 Self::Unreachable(error.retry_after().unwrap_or(PAUSE))
             }
@@ -59,6 +60,26 @@ impl Problem {
                 tracing::error!(%error, "Semel does not take the requests of a layer");
                 Self::Misconfigured
             }
+        }
+    }
+
+    /// How it counts.
+    pub(super) const fn disposition(&self) -> Disposition {
+        match self {
+            Self::KeyMissing => Disposition::KeyMissing,
+            Self::KeyInvalid(_) => Disposition::KeyInvalid,
+            Self::BodyTooLarge(_) | Self::BodyUnread | Self::NotUnary => Disposition::Unreadable,
+            Self::Mismatch => Disposition::Mismatch,
+            Self::InProgress(_) => Disposition::InProgress,
+            Self::TakenOver => Disposition::Overtaken,
+            Self::Unknown => Disposition::Unknown,
+            Self::TimedOut => Disposition::TimedOut,
+            Self::DeadlinePast => Disposition::DeadlinePast,
+            Self::AnswerOmitted => Disposition::AnswerOmitted,
+            Self::Expired => Disposition::Expired,
+            Self::Unreachable(_) => Disposition::Unavailable,
+            Self::Full => Disposition::Overloaded,
+            Self::Misconfigured => Disposition::Refused,
         }
     }
 
@@ -73,6 +94,7 @@ impl Problem {
             Self::Mismatch => "KEY_PAYLOAD_MISMATCH",
             Self::InProgress(_) | Self::TakenOver => "IN_PROGRESS",
             Self::Unknown | Self::TimedOut => "OUTCOME_UNKNOWN",
+            Self::DeadlinePast => "DEADLINE_PAST",
             Self::AnswerOmitted => "ANSWER_OMITTED",
             Self::Expired => "KEY_EXPIRED",
             Self::Unreachable(_) => "SEMEL_UNREACHABLE",
@@ -109,6 +131,9 @@ impl Problem {
             }
             Self::TimedOut => {
                 "it was not over in time, and perhaps it is done: come again with the same key"
+            }
+            Self::DeadlinePast => {
+                "its deadline was there before it could begin, and nothing was done: come again with the same key"
             }
             Self::AnswerOmitted => "it is done, but its answer was not stored",
             Self::Expired => {

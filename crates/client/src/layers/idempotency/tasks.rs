@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::problem::Problem;
+use super::problem::{PAUSE, Problem};
+use crate::deadline::Deadline;
+use crate::root::Root;
 
 /// Where such requests are handled. Their owner closes the tracker, and waits for it.
 #[derive(Clone, Debug)]
@@ -20,18 +23,43 @@ impl Tasks {
         Self { tracker, places: Arc::new(Semaphore::new(places)) }
     }
 
-    /// Runs it to its end; whoever drops this future only stops waiting. A panic goes through to whoever
-    /// waits.
-    pub(super) async fn run<F>(&self, work: F) -> Result<F::Output, Problem>
+    /// A place for one of them.
+    pub(super) fn place(&self) -> Result<Place, Problem> {
+        let permit = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Problem::Full)?;
+        Ok(Place { tracker: self.tracker.clone(), permit })
+    }
+}
+
+/// A place where a request is handled.
+pub(super) struct Place {
+    tracker: TaskTracker,
+    permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    /// Runs it to its end, for the same root; whoever drops this future, or waits only up to `until`, only stops
+    /// waiting. A panic goes through to whoever waits.
+    pub(super) async fn run<F>(self, work: F, until: Option<Deadline>) -> Result<F::Output, Problem>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Problem::Full)?;
-        let task = self.tracker.spawn(async move {
-            let _place = place;
+        let Self { tracker, permit } = self;
+        let task = async move {
+            let _permit = permit;
             work.await
-        });
-        task.await.map_err(|error| match error.try_into_panic() {
+        };
+        let task = match Root::current() {
+            Some(root) => tracker.spawn(root.scope(task)),
+            None => tracker.spawn(task),
+        };
+        let ended = match until {
+            Some(until) => match timeout(until.left(), task).await {
+                Ok(ended) => ended,
+                Err(_) => return Err(Problem::InProgress(PAUSE)),
+            },
+            None => task.await,
+        };
+        ended.map_err(|error| match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             // The runtime ends.
             Err(_) => Problem::Unknown,

@@ -4,6 +4,7 @@ use semel_proto::v1;
 
 /// An extension of a request: how much it matters, when a node is asked for a retry token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Criticality {
     /// May be dropped first.
     Sheddable,

@@ -14,6 +14,7 @@ pub struct RetryLayer<P> {
 
 impl<P> RetryLayer<P> {
     /// Calls of one dependency, by what `retries` decides.
+    #[must_use]
     pub const fn new(protocol: P, retries: Retries) -> Self {
         Self { protocol, retries, metrics: None }
     }

@@ -13,6 +13,7 @@ use tower::{Layer, ServiceExt};
 use super::super::semel::{Mood, Node, Semel, client};
 use crate::layers::IdempotencyLayer;
 use crate::layers::idempotency::{GrpcDialect, Verdict};
+use crate::metrics::measured::Measured;
 
 /// Only one method is named to the layer.
 fn layer(semel: &Node) -> IdempotencyLayer<GrpcDialect> {
@@ -153,4 +154,51 @@ async fn a_stream_with_a_key_is_refused() {
         assert_eq!(answer.headers()["grpc-status"], expected);
     }
     assert!(service.calls().is_empty() && semel.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_the_call_bounds_the_wait_for_others_and_for_semel() {
+    for mood in [Mood::Answer, Mood::Silent] {
+        let (semel, service) = (Semel::default_node(&[]), Semel::default_node(&[Mood::Silent]));
+        let layer = layer(&semel).wait(Duration::from_secs(30));
+        let held = call(&layer, &service, keyed("1", "a"));
+        let impatient = async {
+            sleep(Duration::from_millis(100)).await;
+            semel.set(mood);
+            let mut request = keyed("1", "a");
+            request.set_timeout(Duration::from_secs(2));
+            let began = crate::Deadline::within(Duration::from_millis(2_050));
+            let status = call(&layer, &service, request).await.unwrap_err();
+            assert!(!began.is_past(), "{status}");
+            status
+        };
+        let status = tokio::select! {
+            _ = held => panic!("the service says nothing"),
+            status = impatient => status,
+        };
+        assert_eq!(reason(&status), "SEMEL_UNREACHABLE");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_grpc_are_counted_by_what_became_of_them() {
+    let measured = Measured::new();
+    let (semel, service) = (Semel::default_node(&[]), Semel::default_node(&[]));
+    let layer = layer(&semel).measured(measured.metrics());
+    call(&layer, &service, keyed("1", "a")).await.unwrap();
+    call(&layer, &service, keyed("1", "a")).await.unwrap();
+    call(&layer, &service, keyed("1", "b")).await.unwrap_err();
+    call(&layer, &service, Request::new(message("a"))).await.unwrap_err();
+    call(&layer, &service, keyed("a,b", "a")).await.unwrap_err();
+    measured.assert_keys(&[
+        ("claim.duration keys.claim claimed", 1),
+        ("claim.duration keys.claim refused", 1),
+        ("claim.duration keys.claim replayed", 1),
+        ("completion.duration keys.claim stored", 1),
+        ("requests keys.claim key_invalid", 1),
+        ("requests keys.claim key_missing", 1),
+        ("requests keys.claim mismatch", 1),
+        ("requests keys.claim ran", 1),
+        ("requests keys.claim replayed", 1),
+    ]);
 }

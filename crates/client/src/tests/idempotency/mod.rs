@@ -1,8 +1,10 @@
 //! The layer around a handler, against a small Semel in this process.
 
+mod deadlines;
 mod grpc;
 mod http;
 mod lost;
+mod measured;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
