@@ -1,6 +1,7 @@
 //! The watches that the cluster holds for this node.
 //!
-//! Invariant: a record has one at the most, and one that is not wanted any more is cancelled by being dropped.
+//! Invariant: a record has one at the most, and one that is not wanted any more is cancelled by being
+//! dropped.
 
 use std::collections::HashMap;
 use std::pin::Pin;

@@ -1,17 +1,21 @@
 //! Whether a commit happened of which the database could not tell.
 //!
 //! Each transaction that writes sets a marker that no other one ever sets, and declares that it read it
-//! absent. Whoever does not know what became of the transaction reads the marker, in a transaction of its own:
+//! absent. Whoever does not know what became of the transaction reads the marker, in a transaction of
+//! its own:
 //!
 //! - it is set by the attempt: it was committed;
-//! - it is forbidden: the attempt was not committed and never will be, since it would have to have read the marker absent;
-//! - it is absent: it is set to be forbidden. Once *that* is committed, the attempt can never be any more. If
-//!   that conflicts, the attempt was committed meanwhile; if its result is unknown, the next look tells.
+//! - it is forbidden: the attempt was not committed and never will be, since it would have to have read
+//!   the marker absent;
+//! - it is absent: it is set to be forbidden. Once *that* is committed, the attempt can never be any
+//!   more. If that conflicts, the attempt was committed meanwhile; if its result is unknown, the next
+//!   look tells.
 //!
 //! So the answer is exact, even if others changed the record since.
 //!
-//! Invariants: markers of one slot belong to attempts that follow each other, and the next attempt is not
-//! made before the last one is settled; it removes the markers before its own, so a slot has one or two.
+//! Invariants: markers of one slot belong to attempts that follow each other, and the next attempt is
+//! not made before the last one is settled, or given up as unknown; it removes the markers before its
+//! own, so a slot has one or two.
 
 /// What a marker says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +106,8 @@ mod tests {
         }
     }
 
-    /// Every order in which one attempt and those who settle it can be committed, one after the other: the
-    /// answer is always what happened, and it happens at most once.
+    /// Every order in which one attempt and those who settle it can be committed, one after the other:
+    /// the answer is always what happened, and it happens at most once.
     #[test]
     fn whatever_comes_first_the_answer_is_what_happened() {
         // Who commits when: the attempt at one of these moments, or never. Between each two, somebody

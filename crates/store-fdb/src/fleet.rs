@@ -1,16 +1,17 @@
 //! The time of the fleet: the middle of the clocks of all nodes.
 //!
-//! The database has no wall clock, but its versions order whatever is committed, and a second has about a
-//! million of them. So each node commits a stamp once a second, with what its own clock said when its last one was
-//! committed, and reads those of the others: two clocks that are looked at about the same version can be
-//! compared. A node whose clock is off then tells the time of the others, and can notice that it does.
+//! The database has no wall clock, but its versions order whatever is committed, and a second has about
+//! a million of them. So each node commits a stamp once a second, with what its own clock said when its
+//! last one was committed, and reads those of the others: two clocks that are looked at about the same
+//! version can be compared. A node whose clock is off then tells the time of the others, and can notice
+//! that it does.
 //!
 //! Invariants:
 //!
 //! - Of an even number of clocks the earlier one of the middle two counts: time that ran ahead can't be
 //!   taken back, since it never goes back.
-//! - Only what was looked at in an uninterrupted run of versions is compared: not across a stop of the cluster, a recovery
-//!   (versions jump then), or a step of the own clock.
+//! - Only what was looked at in an uninterrupted run of versions is compared: not across a stop of the
+//!   cluster, a recovery (versions jump then), or a step of the own clock.
 //! - A node alone tells its own time.
 
 /// How many versions the database gives per microsecond, times the microseconds: 1, by its design.

@@ -2,9 +2,9 @@
 //!
 //! A database of this kind takes values of at most 100,000 bytes.
 //!
-//! Invariants: the lowest bit of a version says whether the value lies in chunks; the version of a record
-//! grows with each change, since it is made from the moment of the read that the change was decided by, and
-//! no two changes of a record are decided by the same moment.
+//! Invariants: the lowest bit of a version says whether the value lies in chunks; the version of a
+//! record grows with each change, since it is made from the moment of the read that the change was
+//! decided by, and no two changes of a record are decided by the same moment.
 
 /// The format of heads.
 const FORMAT: u8 = 1;

@@ -2,31 +2,34 @@
 //!
 //! # How an update runs
 //!
-//! One transaction reads all records that batches ask for at the same time, the transitions are applied here, and a few
-//! transactions write what changed, at the very moment of that read: each declares that it read the heads
-//! of its records, so it is committed only if none was changed since. If some were, the cluster says which; the others
-//! are written again at once, and only those that were lost are read and decided again. A
-//! decision that keeps its record is a linearizable read as it stands, and costs no commit.
+//! One transaction reads all records that batches ask for at the same time, the transitions are applied
+//! here, and a few transactions write what changed, at the very moment of that read: each declares that
+//! it read the heads of its records, so it is committed only if none was changed since. If some were,
+//! the cluster says which; the others are written again at once, and only those that were lost are read
+//! and decided again. A decision that keeps its record is a linearizable read as it stands, and costs
+//! no commit.
 //!
 //! # Invariants
 //!
 //! - A record, its chunks and its index entries change in one transaction; only heads conflict.
 //! - Updates of one record by one node go one after the other; those of several nodes are ordered by the
 //!   cluster.
-//! - The answer to a commit whose result the cluster does not know is found out: each commit sets a marker of
-//!   its own, which is read, or forbidden, afterwards. [`Unknown`](semel_store::StoreError::Unknown) is
-//!   left only while the cluster can't be reached for that.
+//! - The answer to a commit whose result the cluster does not know is found out: each commit sets a
+//!   marker of its own, which is read, or forbidden, afterwards.
+//!   [`Unknown`](semel_store::StoreError::Unknown) is left only while the cluster can't be reached for
+//!   that.
 //! - The store's time is the middle of the clocks of all nodes, and never goes back.
 //!
 //! # Durability
 //!
-//! Every commit is on the disks of the cluster before it is answered, so relaxed updates are synced, too. How
-//! many disks that are, the redundancy of the cluster says: see `FdbStore::durability_warnings`.
+//! Every commit is on the disks of the cluster before it is answered, so relaxed updates are synced,
+//! too. How many disks that are, the redundancy of the cluster says: see
+//! `FdbStore::durability_warnings`.
 //!
 //! # Features
 //!
-//! What talks to a cluster needs `client`: libclang to build it, and the library libfdb_c to link and to run.
-//! Without it there are the options and the rules, which are tested everywhere.
+//! What talks to a cluster needs `client`: libclang to build it, and the library libfdb_c to link and
+//! to run. Without it there are the options and the rules, which are tested everywhere.
 //!
 //! # Layout
 //!
@@ -37,10 +40,11 @@
 //!
 //! # What it does not do
 //!
-//! It expires nothing. It uses no atomic operations of the database: a transition is opaque. A batch is not
-//! one transaction: its records are committed together, except for those that were lost to others, or weigh
-//! more than 900 kB together. One record with its index entries must stay below the 10 MB that the database takes in a transaction.
-//! It does not survive that its directory is moved or removed while nodes run.
+//! It expires nothing. It uses no atomic operations of the database: a transition is opaque. A batch is
+//! not one transaction: its records are committed together, except for those that were lost to others,
+//! or weigh more than 900 kB together. One record with its index entries must stay below the 10 MB that
+//! the database takes in a transaction. It does not survive that its directory is moved or removed
+//! while nodes run.
 
 #![cfg_attr(
     not(feature = "client"),

@@ -35,8 +35,8 @@ impl Meaning {
             // not_committed, transaction_too_old.
             (1020 | 1007, _) => Self::Again,
             // future_version, process_behind, the memory limits of the proxies, and throttling: of
-            // batches, by tags, at the proxy, of a hot shard. And what leaves a commit unknown, but a read
-            // may run into again: all_alternatives_failed, commit_unknown_result,
+            // batches, by tags, at the proxy, of a hot shard. And what leaves a commit unknown, but a
+            // read may run into again: all_alternatives_failed, commit_unknown_result,
             // cluster_version_changed.
             (1009 | 1037 | 1042 | 1078 | 1051 | 1213 | 1223 | 1235, _)
             | (1006 | 1021 | 1039, Phase::Read) => Self::Busy,

@@ -12,8 +12,8 @@ use crate::error::OpenError;
 /// How to open an `FdbStore`.
 #[derive(Clone)]
 pub struct FdbOptions {
-    /// The cluster file, which says where the cluster is. The client library writes it when the coordinators change, so its
-    /// directory must be writable by this process.
+    /// The cluster file, which says where the cluster is. The client library writes it when the
+    /// coordinators change, so its directory must be writable by this process.
     pub cluster_file: PathBuf,
     /// The name of the store in the cluster: 1 to 48 of a-z, 0-9, `_` and `-`; `semel` by default. It is
     /// the directory `("semel", name)` of the directory layer, made if it does not exist.
@@ -140,8 +140,8 @@ impl fmt::Debug for FdbOptions {
     }
 }
 
-/// How the network of the client library is started, which happens once per process. All are paths but for
-/// the rule about peers; `None`: the library's own default, which is no TLS and no traces.
+/// How the network of the client library is started, which happens once per process. All are paths but
+/// for the rule about peers; `None`: the library's own default, which is no TLS and no traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkOptions {
     /// The certificate of this node, as PEM. A cluster with TLS also has `:tls` in its cluster file.

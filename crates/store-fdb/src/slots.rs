@@ -1,7 +1,7 @@
 //! The slots whose markers tell what became of commits: see [`attempt`](crate::attempt).
 //!
-//! Invariants: a slot is held by one writer at a time, and numbers of attempts grow; there are as many slots
-//! as there ever were writers at the same time, which the lanes of the updates bound.
+//! Invariants: a slot is held by one writer at a time, and numbers of attempts grow; there are as many
+//! slots as there ever were writers at the same time, which the lanes of the updates bound.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,8 +1,8 @@
 //! The store's time: the fleet's, which never goes back here.
 //!
-//! Invariants: no transition is given a time before one that any transition of this process was given, nor,
-//! after a reopening, before the time of any commit: the newest time is written in each commit (its marker) and in each stamp,
-//! and is a floor from the opening on.
+//! Invariants: no transition is given a time before one that any transition of this process was given,
+//! nor, after a reopening, before the time of any commit: the newest time is written in each commit
+//! (its marker) and in each stamp, and is a floor from the opening on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

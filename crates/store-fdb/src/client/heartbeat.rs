@@ -1,5 +1,5 @@
-//! The node's stamp, which it commits once a second: see [`fleet`](crate::fleet). It also tells whether the
-//! cluster answers.
+//! The node's stamp, which it commits once a second: see [`fleet`](crate::fleet). It also tells whether
+//! the cluster answers.
 
 use std::time::Duration;
 
@@ -72,16 +72,16 @@ pub(crate) async fn end(shared: &Shared) -> Result<(), Failure> {
     committed.map(drop).map_err(|error| Failure::new(*error, Phase::Commit))
 }
 
-/// Puts a stamp over the last one. One that is on its way since longer, and was given up here, conflicts: it
-/// would bring an older time back.
+/// Puts a stamp over the last one. One that is on its way since longer, and was given up here,
+/// conflicts: it would bring an older time back.
 fn leave(transaction: &Transaction, key: &[u8], stamp: &Stamp) -> FdbResult<()> {
     transaction.add_conflict_range(key, &after(key), ConflictRangeType::Read)?;
     transaction.set(key, &stamp.encode());
     Ok(())
 }
 
-/// Removes what nodes left behind that are gone for a day. Their newest time is in the own stamp, which was
-/// committed before.
+/// Removes what nodes left behind that are gone for a day. Their newest time is in the own stamp, which
+/// was committed before.
 pub(crate) async fn sweep(shared: &Shared) -> Result<(), Failure> {
     let transaction = shared.transaction(WITHIN)?;
     let version = transaction.get_read_version().await?;

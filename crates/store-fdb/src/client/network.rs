@@ -1,7 +1,7 @@
 //! The network thread of the client library.
 //!
-//! Invariant: it is started once in a process, and it is stopped and joined before the last handle to it is gone: stores
-//! hold one.
+//! Invariant: it is started once in a process, and it is stopped and joined before the last handle to
+//! it is gone: stores hold one.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,8 @@ const API_VERSION: i32 = 730;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// The running client library. Stores are opened on it and keep it running; it stops with the last of them.
+/// The running client library. Stores are opened on it and keep it running; it stops with the last of
+/// them.
 ///
 /// It must be dropped before the process ends, which it is unless it is leaked.
 pub struct Network {

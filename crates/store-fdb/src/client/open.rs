@@ -1,4 +1,5 @@
-//! Opening: the directory of the store, the version of what is in it, and the newest time that was given.
+//! Opening: the directory of the store, the version of what is in it, and the newest time that was
+//! given.
 
 use foundationdb::directory::{Directory, DirectoryError, DirectoryLayer};
 use foundationdb::{Database, Transaction};

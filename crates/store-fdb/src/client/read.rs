@@ -1,5 +1,5 @@
-//! The read of a round: one transaction for the records of all batches that ask at the same time. Nothing it reads is
-//! declared as read: the write declares what it depends on.
+//! The read of a round: one transaction for the records of all batches that ask at the same time.
+//! Nothing it reads is declared as read: the write declares what it depends on.
 //!
 //! It is linearizable by itself: its version is one at which all is visible that was answered before it
 //! asked. So a decision that keeps its record needs no commit.

@@ -1,8 +1,8 @@
 //! Scans: slices of a range, at one moment, until a bound of the page is met.
 //!
-//! Invariants: little more is read than is given: the first slice is small, and the next ones larger; a large value is
-//! read only if there is room for it. What is read lives for 5 s in the database: a page that takes longer ends with
-//! what it has.
+//! Invariants: little more is read than is given: the first slice is small, and the next ones larger; a
+//! large value is read only if there is room for it. What is read lives for 5 s in the database: a page
+//! that takes longer ends with what it has.
 
 use bytes::Bytes;
 use foundationdb::options::StreamingMode;

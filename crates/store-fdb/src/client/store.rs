@@ -47,8 +47,8 @@ struct Handle {
 }
 
 impl FdbStore {
-    /// Opens the store that the options name, or makes it. Its work is done on a thread of its own, in a runtime of
-    /// its own.
+    /// Opens the store that the options name, or makes it. Its work is done on a thread of its own, in
+    /// a runtime of its own.
     ///
     /// # Errors
     ///
@@ -115,8 +115,8 @@ impl FdbStore {
         warnings::find(&status).map_err(StoreError::Unavailable)
     }
 
-    /// Takes no more updates, finishes those that were handed over, and ends the thread. Blocks until that
-    /// is done, up to the time that one update may take; closing again has no effect.
+    /// Takes no more updates, finishes those that were handed over, and ends the thread. Blocks until
+    /// that is done, up to the time that one update may take; closing again has no effect.
     pub fn close(&self) {
         self.handle.close();
     }

@@ -1,12 +1,13 @@
-//! Wake-ups across nodes: the cluster watches the records that are watched here, and those that are too many
-//! for it are polled.
+//! Wake-ups across nodes: the cluster watches the records that are watched here, and those that are too
+//! many for it are polled.
 //!
-//! When a watch of the cluster ends, its record is read and watched again, and whoever waits for it is woken if it is
-//! another than the one that is known: so a change by this node, which woke them already, does not wake them twice.
+//! When a watch of the cluster ends, its record is read and watched again, and whoever waits for it is
+//! woken if it is another than the one that is known: so a change by this node, which woke them
+//! already, does not wake them twice.
 //!
-//! Invariants: the watches of the cluster are bounded by the options, and what waits to be watched is, too: what finds no room
-//! is polled; a watched record is looked at once more after its watch was armed, since it may have changed
-//! before.
+//! Invariants: the watches of the cluster are bounded by the options, and what waits to be watched is,
+//! too: what finds no room is polled; a watched record is looked at once more after its watch was
+//! armed, since it may have changed before.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,7 +82,8 @@ pub(crate) async fn run(shared: &Shared) {
     }
 }
 
-/// Looks at the records whose watches ended. If the cluster gave a watch up, the next poll arms it again.
+/// Looks at the records whose watches ended. If the cluster gave a watch up, the next poll arms it
+/// again.
 async fn arm_again(shared: &Shared, armed: &mut Armed, ended: Vec<Ended>) {
     let changed: Vec<_> = ended.into_iter().filter(|it| it.changed).map(|it| it.key).collect();
     arm(shared, armed, changed).await;

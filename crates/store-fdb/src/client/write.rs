@@ -1,8 +1,9 @@
 //! The write of a round: a few transactions for the records of all batches that ask at the same time.
 //!
-//! Each carries records that were read at the same moment, which is its own moment, too, and declares that it read the heads of exactly those.
-//! So it is committed only if none of them was changed since. If some were, the database says which, and
-//! the others are written again at once: they are as they were.
+//! Each carries records that were read at the same moment, which is its own moment, too, and declares
+//! that it read the heads of exactly those. So it is committed only if none of them was changed since.
+//! If some were, the database says which, and the others are written again at once: they are as they
+//! were.
 
 use std::time::Duration;
 

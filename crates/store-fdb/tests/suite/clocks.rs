@@ -39,7 +39,8 @@ fn ahead_s(time_us: u64) -> i64 {
     (i64::try_from(time_us).unwrap() - now_us) / 1_000_000
 }
 
-/// Waits until so many nodes have told the others what their clocks say, which they do by their second stamps.
+/// Waits until so many nodes have told the others what their clocks say, which they do by their second
+/// stamps.
 async fn told(bench: &Bench, name: &str, nodes: usize) {
     const WITH_SAMPLE_BYTES: usize = 33;
     let stamps = Subspace::from_bytes(bench.prefix(name).await).subspace(&4);

@@ -1,4 +1,5 @@
-//! A FoundationDB server of one process, in a directory of its own, on a loopback port. It ends when it is dropped.
+//! A FoundationDB server of one process, in a directory of its own, on a loopback port. It ends when it
+//! is dropped.
 
 use std::fs::{self, File};
 use std::io::Write;
