@@ -33,8 +33,22 @@ pub(crate) async fn run(shared: &Shared, mut fleet: Fleet) {
     }
 }
 
+/// Beats for the first time, again after a pause as long as that may be of use.
+pub(crate) async fn first(shared: &Shared, fleet: &mut Fleet) -> Result<(), Failure> {
+    const PAUSE: Duration = Duration::from_millis(50);
+    loop {
+        match beat(shared, fleet).await {
+            Err(failure) if failure.meaning != Meaning::Invalid => {
+                tracing::debug!(?failure, "the node left no stamp yet");
+                tokio::time::sleep(PAUSE).await;
+            }
+            done => return done,
+        }
+    }
+}
+
 /// Leaves a stamp, reads those of the others, and goes by the middle of all clocks from now on.
-pub(crate) async fn beat(shared: &Shared, fleet: &mut Fleet) -> Result<(), Failure> {
+async fn beat(shared: &Shared, fleet: &mut Fleet) -> Result<(), Failure> {
     let transaction = shared.transaction(WITHIN)?;
     let version = transaction.get_read_version().await?;
     let own = shared.layout.stamp(shared.node);

@@ -194,7 +194,9 @@ async fn prepare(
     let opened = open::open(&database, &options).await?;
     let shared = Shared::new(options, database, node, opened);
     let mut fleet = Fleet::default();
-    let beaten = heartbeat::beat(&shared, &mut fleet).await;
+    let within = Duration::from_millis(shared.options.connect_timeout_ms);
+    let beaten = tokio::time::timeout(within, heartbeat::first(&shared, &mut fleet)).await;
+    let beaten = beaten.unwrap_or_else(|_| Err(Failure::silent()));
     let unreachable =
         |failure: Failure| OpenError::Unreachable(failure.into_store_error().to_string());
     beaten.map_err(unreachable)?;

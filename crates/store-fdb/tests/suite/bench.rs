@@ -1,12 +1,12 @@
 //! What the tests share: the network, the cluster, and names for their stores.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use foundationdb::directory::{Directory, DirectoryLayer};
+use foundationdb::directory::{Directory, DirectoryError, DirectoryLayer};
 use foundationdb::{Database, Transaction};
 use libtest_mimic::Trial;
 use semel_store::{Clock, SystemClock};
@@ -36,6 +36,8 @@ pub(crate) struct Test {
     run: Box<dyn FnOnce(Arc<Bench>) -> Running + Send>,
     /// Whether it stops the server.
     is_alone: bool,
+    /// Whether it is run by another test only.
+    is_part: bool,
 }
 
 impl Test {
@@ -43,7 +45,12 @@ impl Test {
         name: impl Into<String>,
         run: impl FnOnce(Arc<Bench>) -> F + Send + 'static,
     ) -> Self {
-        Self { name: name.into(), run: Box::new(|bench| Box::pin(run(bench))), is_alone: false }
+        Self {
+            name: name.into(),
+            run: Box::new(|bench| Box::pin(run(bench))),
+            is_alone: false,
+            is_part: false,
+        }
     }
 
     /// The same, with nobody else beside it.
@@ -52,9 +59,16 @@ impl Test {
         self
     }
 
+    /// The same, which is run only by another test that names it.
+    pub(crate) fn part(mut self) -> Self {
+        self.is_part = true;
+        self
+    }
+
     pub(crate) fn trial(self, bench: Option<&Arc<Bench>>) -> Trial {
         let bench = bench.cloned();
-        Trial::test(self.name.clone(), move || {
+        let is_part = self.is_part;
+        let trial = Trial::test(self.name.clone(), move || {
             let bench = bench.expect("a test that is run has a cluster");
             if self.is_alone && bench.server.is_none() {
                 skip(&format!("{}: the cluster is not ours to stop", self.name));
@@ -68,7 +82,8 @@ impl Test {
             runtime.block_on((self.run)(Arc::clone(&bench)));
             drop((lock, shared));
             Ok(())
-        })
+        });
+        trial.with_ignored_flag(is_part)
     }
 }
 
@@ -162,6 +177,10 @@ impl Bench {
         server.start_again();
     }
 
+    pub(crate) fn cluster_file(&self) -> &Path {
+        &self.cluster_file
+    }
+
     /// Somebody else's way to the cluster.
     pub(crate) fn database(&self) -> Database {
         Database::from_path(self.cluster_file.to_str().unwrap()).unwrap()
@@ -194,11 +213,15 @@ impl Bench {
         let path = ["semel".to_owned(), name.to_owned()];
         let mut transaction = self.transaction();
         loop {
-            DirectoryLayer::default().remove_if_exists(&transaction, &path).await.unwrap();
-            match transaction.commit().await {
-                Ok(_) => return,
-                Err(error) => transaction = error.on_error().await.unwrap(),
-            }
+            let removed = DirectoryLayer::default().remove_if_exists(&transaction, &path).await;
+            transaction = match removed {
+                Ok(_) => match transaction.commit().await {
+                    Ok(_) => return,
+                    Err(error) => error.on_error().await.unwrap(),
+                },
+                Err(DirectoryError::FdbError(error)) => transaction.on_error(error).await.unwrap(),
+                Err(error) => panic!("{error:?}"),
+            };
         }
     }
 }

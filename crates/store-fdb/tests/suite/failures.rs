@@ -19,7 +19,9 @@ pub(crate) fn tests() -> Vec<Test> {
         watches_come_back_after_a_crash,
         a_cluster_that_is_away_is_told_within_the_patience,
     ];
-    all.into_iter().map(Test::alone).collect()
+    let part = tests![adds_while_faults_are_injected].into_iter().map(Test::part);
+    let injected = tests![what_was_answered_is_what_happened_while_faults_are_injected];
+    all.into_iter().map(Test::alone).chain(injected).chain(part).collect()
 }
 
 #[derive(Default)]
@@ -87,6 +89,32 @@ async fn what_was_answered_is_what_happened_across_crashes(bench: Arc<Bench>) {
         tokio::time::sleep(Duration::from_millis(700)).await;
     })
     .await;
+}
+
+/// The client library has commits fail in all ways that it knows: some are told as conflicts, some as
+/// unknown after they were committed, and some as timed out although they are committed seconds later.
+/// That is for the whole process, so it is one of its own.
+async fn what_was_answered_is_what_happened_while_faults_are_injected(bench: Arc<Bench>) {
+    let mut child = tokio::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "--ignored", "failures::adds_while_faults_are_injected"]);
+    child.env("FDB_CLUSTER_FILE", bench.cluster_file());
+    let options = [
+        ("ENABLE", ""),
+        ("SECTION_ACTIVATED_PROBABILITY", "100"),
+        ("SECTION_FIRED_PROBABILITY", "10"),
+    ];
+    for (option, value) in options {
+        child.env(format!("FDB_NETWORK_OPTION_CLIENT_BUGGIFY_{option}"), value);
+    }
+    let ended = child.output().await.unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    println!("{said}");
+    assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+async fn adds_while_faults_are_injected(bench: Arc<Bench>) {
+    disturbed(&bench, || tokio::time::sleep(Duration::from_secs(15))).await;
 }
 
 async fn a_cluster_that_stops_for_a_while_loses_nothing(bench: Arc<Bench>) {
