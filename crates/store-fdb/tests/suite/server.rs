@@ -52,6 +52,8 @@ impl Server {
         command.args(["--listen-address", "public", "--cluster-file"]).arg(self.cluster_file());
         command.arg("--datadir").arg(self.directory.path().join("data"));
         command.arg("--logdir").arg(self.directory.path());
+        // It ends with the tests, however they end.
+        command.args(["--parentpid", &std::process::id().to_string()]);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.running = Some(command.spawn().expect("the server starts"));
     }
