@@ -156,6 +156,7 @@
 //! - [`failure`]: what a failed attempt looked like
 //! - [`deadline`], [`root`]: what travels with every call of an operation
 //! - [`metrics`]: what is measured
+//! - `limit`: a bound of the settings that was met
 //! - `rules`: the policy of a budget, as the client follows it; `clock`, `dice`: time and randomness; `wire`: durations
 //!   and moments as the contract has them
 //!
@@ -182,6 +183,7 @@ pub mod failure;
 pub mod fingerprint;
 pub mod keys;
 pub mod layers;
+mod limit;
 #[cfg(feature = "postgres")]
 pub mod local;
 pub mod metrics;
@@ -196,6 +198,7 @@ pub use self::connection::{Client, Error, Reason};
 pub use self::deadline::Deadline;
 pub use self::dice::Dice;
 pub use self::failure::{Classify, Failure, FailureKind, WorkDone};
+pub use self::limit::LimitReached;
 pub use self::metrics::Metrics;
 pub use self::root::Root;
 

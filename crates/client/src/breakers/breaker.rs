@@ -116,7 +116,14 @@ impl Breaker {
 
     fn ticket(&self, generation: u64, probe: Option<Probe>) -> Ticket {
         let began_us = self.0.shared.clock.monotonic_us();
-        Ticket { entry: Arc::clone(&self.0), generation, probe, began_us, is_told: false }
+        Ticket {
+            entry: Arc::clone(&self.0),
+            generation,
+            probe,
+            began_us,
+            took_us: None,
+            is_told: false,
+        }
     }
 
     /// Takes what a node says of a process that alone fails.
@@ -159,6 +166,8 @@ pub struct Ticket {
     generation: u64,
     probe: Option<Probe>,
     began_us: u64,
+    /// Until the head of the answer came.
+    took_us: Option<u64>,
     is_told: bool,
 }
 
@@ -174,12 +183,21 @@ impl Ticket {
         self.probe.is_some()
     }
 
+    /// The head of the answer is there: the call took until now, whenever its end is told.
+    pub(crate) fn answered(&mut self) {
+        self.took_us = Some(self.passed_us());
+    }
+
+    fn passed_us(&self) -> u64 {
+        self.entry.shared.clock.monotonic_us().saturating_sub(self.began_us)
+    }
+
     fn end(&mut self, outcome: Option<Outcome>) {
         if std::mem::replace(&mut self.is_told, true) {
             return;
         }
         let Some(probe) = self.probe.take() else {
-            let took_us = self.entry.shared.clock.monotonic_us().saturating_sub(self.began_us);
+            let took_us = self.took_us.unwrap_or_else(|| self.passed_us());
             let outcome = outcome.unwrap_or(Outcome::Ignored);
             return self.entry.record(outcome, took_us, self.generation);
         };

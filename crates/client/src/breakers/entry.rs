@@ -150,12 +150,18 @@ impl Entry {
     /// A node says where the breaker stands. Whether its policy has to be asked for.
     pub(super) fn hear(&self, told: &BreakerSnapshot) -> bool {
         let now_ms = self.shared.now_ms();
-        if self.is_local() {
+        let was_local = self.is_local();
+        if was_local {
             // What came about without a node would count as if it were of now.
             self.lock().tally.counts = OutcomeCounts::default();
         }
         self.change(now_ms, |gate| gate.hear(told, now_ms));
-        self.lock().version != Some(told.policy_version)
+        let state = self.lock();
+        if was_local && !state.tally.is_empty() {
+            // Probes that ended meanwhile: they could not be reported, and no later outcome is the first.
+            self.shared.outcomes.notify_one();
+        }
+        state.version != Some(told.policy_version)
     }
 
     pub(super) fn learn(&self, policy: &BreakerPolicy, version: u64) {

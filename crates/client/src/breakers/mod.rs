@@ -29,6 +29,8 @@
 //! - **No node, no guessing.** While no node is in reach, the breaker goes on from where the fleet left it, by
 //!   the policy that was last heard of, with this process's own calls: 50 % of at least 20 calls in 30 s,
 //!   a cool-down of 30 s, one probe at a time, unless the policy says otherwise.
+//! - **No place to watch, no guessing either**: a node that has as many watchers as it takes is asked for the
+//!   states instead, as often as it says, until it has a place.
 //! - **Who alone fails, alone holds back**: a node says so, and the fleet's breaker stays closed.
 //! - **A lost report counts once**, or not at all.
 //! - **Quiet when idle**: without calls, nothing is sent but what the watch takes.
@@ -59,7 +61,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use thiserror::Error;
 use tokio::sync::Notify;
 
 pub(crate) use self::breaker::{Asking, Entrance};
@@ -71,12 +72,7 @@ pub use self::window::Outcome;
 use crate::clock::Stopwatch;
 use crate::connection::{Client, StickyChannel};
 use crate::dice::Dice;
-
-/// No more breakers can be followed: see [`BreakerSettings::breakers_max`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the client follows as many breakers as it may")]
-#[non_exhaustive]
-pub struct BreakersFull;
+use crate::limit::LimitReached;
 
 /// The breakers of one tenant. Cheap to clone; all clones are the same client. Without
 /// [`run`](Self::run) they know only of this process's own calls.
@@ -131,13 +127,14 @@ impl Breakers {
     /// # Errors
     ///
     /// This one is new, and there are as many as the settings allow.
-    pub fn breaker(&self, dependency: &str) -> Result<Breaker, BreakersFull> {
+    pub fn breaker(&self, dependency: &str) -> Result<Breaker, LimitReached> {
         let mut entries = self.entries();
         if let Some(entry) = entries.get(dependency) {
             return Ok(Breaker(Arc::clone(entry)));
         }
-        if entries.len() >= self.0.shared.settings.breakers_max.min(WATCHED_MAX) {
-            return Err(BreakersFull);
+        let limit = self.0.shared.settings.breakers_max.min(WATCHED_MAX);
+        if entries.len() >= limit {
+            return Err(LimitReached { what: "breakers", limit });
         }
         let shared = Arc::clone(&self.0.shared);
         let entry = Arc::new(Entry::new(dependency.to_owned(), shared));

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use semel_proto::v1::breakers_client::BreakersClient;
 use semel_proto::v1::{
     BreakerSnapshot, BreakerStateRequest, GetBreakerPolicyRequest, ReportOutcomesResponse,
@@ -12,17 +13,22 @@ use semel_proto::v1::{
 };
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
-use tonic::{Code, Request, Status, Streaming};
+use tonic::{Request, Status, Streaming};
 
 use super::reports::Reports;
 use super::{Breaker, Breakers, Entry};
-use crate::connection::StickyChannel;
+use crate::connection::{Refusal, StickyChannel};
 use crate::dice::between;
+use crate::failure::grpc::is_final;
 
 /// The first pause after a lost watch; it doubles.
 const LOST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest.
 const LOST_PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Without a watch, between two looks at the breakers, whatever the node says.
+const LOOK_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// So many breakers are looked at at once.
+const LOOKS_AT_ONCE: usize = 8;
 
 impl Breakers {
     /// Follows all breakers until `closing` ends, then reports what was not reported yet. Drive it from one
@@ -31,14 +37,17 @@ impl Breakers {
         let shared = &self.0.shared;
         let mut reports = Reports::new(shared.tenant.clone(), shared.reporter.clone());
         // Reports that get no answer have the watch begin anew.
-        let lost = Notify::new();
+        let (lost, reported) = (Notify::new(), Notify::new());
         {
-            let both = async { tokio::join!(self.watch(&lost), self.report(&mut reports, &lost)) };
-            let (mut both, mut closing) = (pin!(both), pin!(closing));
+            let all = async {
+                let reporting = self.report(&mut reports, &lost, &reported);
+                tokio::join!(self.watch(&lost), reporting, self.look_around(&reported))
+            };
+            let (mut all, mut closing) = (pin!(all), pin!(closing));
             tokio::select! {
                 biased;
                 () = &mut closing => {}
-                _ = &mut both => {}
+                _ = &mut all => {}
             }
         }
         self.report_once(&mut reports).await;
@@ -54,8 +63,19 @@ impl Breakers {
                 self.0.arrived.notified().await;
                 continue;
             }
+            let following = async {
+                let status = self.watch_these(&watched, &mut losses).await;
+                match come_back_after(&status) {
+                    None => Some(status),
+                    Some(wait) => {
+                        let ended = self.look_at(&watched, wait).await.err();
+                        losses = if ended.is_some() { losses } else { 0 };
+                        ended
+                    }
+                }
+            };
             let ended = tokio::select! {
-                status = self.watch_these(&watched, &mut losses) => Some(status),
+                status = following => status,
                 () = lost.notified() => Some(Status::unavailable("reports are not answered")),
                 // Those that came since are watched with the others, and nothing was lost.
                 () = self.0.arrived.notified() => None,
@@ -101,11 +121,46 @@ impl Breakers {
         }
     }
 
+    /// The node has no place for another watcher: asks it for the states of these instead, and comes back to the
+    /// watch after as long as it said. The first question that gets no answer ends it.
+    async fn look_at(
+        &self,
+        watched: &[std::sync::Arc<Entry>],
+        wait: Duration,
+    ) -> Result<(), Status> {
+        let looks = futures::stream::iter(watched.iter().map(Ok));
+        looks
+            .try_for_each_concurrent(LOOKS_AT_ONCE, |entry| async move {
+                let reply = self.client().breaker_state(self.question(entry)).await?.into_inner();
+                if let Some(told) = &reply.breaker {
+                    self.hear_of(entry, told).await;
+                }
+                Ok::<_, Status>(())
+            })
+            .await?;
+        sleep(between(wait, wait.saturating_mul(2), self.0.shared.dice.roll())).await;
+        Ok(())
+    }
+
+    fn question(&self, entry: &Entry) -> Request<BreakerStateRequest> {
+        let shared = &self.0.shared;
+        self.timed(BreakerStateRequest {
+            tenant: shared.tenant.clone(),
+            dependency: entry.dependency.clone(),
+            reporter: shared.reporter.clone(),
+            ..BreakerStateRequest::default()
+        })
+    }
+
     /// Takes what a node says, and asks for the policy if it is a new one.
     async fn hear(&self, watched: &[std::sync::Arc<Entry>], told: &BreakerSnapshot) {
         let Some(entry) = watched.iter().find(|entry| entry.dependency == told.dependency) else {
             return;
         };
+        self.hear_of(entry, told).await;
+    }
+
+    async fn hear_of(&self, entry: &Entry, told: &BreakerSnapshot) {
         if entry.hear(told) {
             let (tenant, dependency) = (told.tenant.clone(), told.dependency.clone());
             let request = self.timed(GetBreakerPolicyRequest { tenant, dependency });
@@ -118,8 +173,21 @@ impl Breakers {
         }
     }
 
+    /// Asks for ever whether only this process fails, where its own calls look like it. Beside the reports: a
+    /// look that waits for its answer must hold none of them up, for it is then that they matter most.
+    async fn look_around(&self, reported: &Notify) {
+        loop {
+            reported.notified().await;
+            for entry in self.all() {
+                if entry.wants_look() {
+                    self.look(&Breaker(entry)).await;
+                }
+            }
+        }
+    }
+
     /// Reports for ever.
-    async fn report(&self, reports: &mut Reports, lost: &Notify) {
+    async fn report(&self, reports: &mut Reports, lost: &Notify, reported: &Notify) {
         let shared = &self.0.shared;
         loop {
             if !reports.is_pending() {
@@ -136,11 +204,7 @@ impl Breakers {
             if reports.is_lost() {
                 lost.notify_one();
             }
-            for entry in self.all() {
-                if entry.wants_look() {
-                    self.look(&Breaker(entry)).await;
-                }
-            }
+            reported.notify_one();
         }
     }
 
@@ -168,14 +232,7 @@ impl Breakers {
 
     /// Asks whether only this process fails.
     async fn look(&self, breaker: &Breaker) {
-        let shared = &self.0.shared;
-        let request = self.timed(BreakerStateRequest {
-            tenant: shared.tenant.clone(),
-            dependency: breaker.0.dependency.clone(),
-            reporter: shared.reporter.clone(),
-            ..BreakerStateRequest::default()
-        });
-        if let Ok(reply) = self.client().breaker_state(request).await {
+        if let Ok(reply) = self.client().breaker_state(self.question(&breaker.0)).await {
             breaker.isolate(reply.into_inner().isolated_for.as_ref());
         }
     }
@@ -195,15 +252,10 @@ impl Breakers {
     }
 }
 
-/// Whether the same report would be refused for ever.
-const fn is_final(code: Code) -> bool {
-    !matches!(
-        code,
-        Code::Unavailable
-            | Code::DeadlineExceeded
-            | Code::Cancelled
-            | Code::ResourceExhausted
-            | Code::Internal
-            | Code::Unknown
-    )
+/// When to come back, if the node refused since it has no place for another watcher.
+fn come_back_after(status: &Status) -> Option<Duration> {
+    let refusal = Refusal::of(status);
+    let (shortest, longest) = LOOK_PAUSES;
+    let is_full = refusal.reason.as_str() == "WATCHERS_FULL";
+    is_full.then(|| refusal.retry_after.unwrap_or(longest).clamp(shortest, longest))
 }

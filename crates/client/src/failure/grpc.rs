@@ -45,6 +45,20 @@ pub fn failure_of_status(status: &Status) -> Option<Failure> {
     Some(Failure::of(kind).with_delay(delay))
 }
 
+/// Whether the same request would be refused for ever.
+pub(crate) const fn is_final(code: Code) -> bool {
+    matches!(
+        code,
+        Code::InvalidArgument
+            | Code::FailedPrecondition
+            | Code::NotFound
+            | Code::OutOfRange
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::Unimplemented
+    )
+}
+
 /// Whether the status was made here, for want of a connection.
 fn is_unconnected(status: &Status) -> bool {
     let mut source = status.source();

@@ -25,6 +25,7 @@ use semel_proto::v1;
 pub use self::errors::failure_of_error;
 pub use self::grpc::{failure_of_grpc, failure_of_status};
 pub use self::http::failure_of_http;
+use crate::layers::Trailers;
 
 /// What a failed attempt looked like to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -145,6 +146,12 @@ pub trait Classify<T> {
     /// What an error says. By default what it and its sources are known for: see [`failure_of_error`].
     fn error(&self, error: &(dyn std::error::Error + 'static)) -> Failure {
         failure_of_error(error)
+    }
+
+    /// What is still to come of an answer whose head is good. `None`: its head says it all.
+    fn trailers(&self, answer: &T) -> Option<Trailers> {
+        let _ = answer;
+        None
     }
 
     /// The headers of an answer. `None`: it has none, and returns nothing of the root's retries.

@@ -26,6 +26,25 @@ pub(crate) fn outcome_of<T, P: Classify<T>>(
     }
 }
 
+/// Tells what became of a call once that is known: at once, or with the trailers of its answer; if it is hasty, its
+/// first message is enough.
+pub(crate) fn when_known<T, P: Classify<T>>(
+    protocol: &P,
+    result: &Result<T, BoxError>,
+    is_hasty: bool,
+    tell: impl FnOnce(Option<Ending>) + Send + 'static,
+) {
+    let ending = outcome_of(protocol, result);
+    let answer = result.as_ref().ok().filter(|_| ending.is_none());
+    match answer.and_then(|answer| protocol.trailers(answer)) {
+        None => tell(ending),
+        Some(trailers) => {
+            let listener = |failure: Option<Failure>| tell(failure.map(Ending::Failed));
+            trailers.tell(is_hasty, Box::new(listener));
+        }
+    }
+}
+
 impl Ending {
     /// Its name in metrics.
     pub(crate) const fn name(self) -> &'static str {

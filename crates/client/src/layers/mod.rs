@@ -10,7 +10,7 @@
 //! | [`Stack`] | all of them, in the order that is right |
 //! | [`GrpcStack`] | the same around a channel of tonic |
 //! | [`IdempotencyLayer`] | for servers: a request with an idempotency key is handled once |
-//! | [`InboundLayer`] | for servers: takes up the deadline and the root that a request carries |
+//! | [`InboundLayer`] | for servers: takes up the deadline, the root and the criticality that a request carries |
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -88,7 +88,8 @@
 //! # What they do not do
 //!
 //! They do not make a call safe to repeat: that takes an idempotency key, and a service that keeps to it. They
-//! don't look into the messages of a stream: an answer counts as good once its head is.
+//! don't look into the messages of a stream: an answer counts as good once its head is; but of gRPC, breakers and
+//! metrics wait for [its status](grpc).
 
 pub mod breaker;
 pub mod bulkhead;
@@ -106,14 +107,14 @@ pub mod stack;
 pub use self::breaker::{BreakerLayer, BreakerService};
 pub use self::bulkhead::{BulkheadLayer, BulkheadService};
 pub use self::deadline::{DeadlineLayer, DeadlineService};
-pub(crate) use self::ending::{Ending, outcome_of};
-pub use self::grpc::{GrpcService, GrpcStack, ReplayBody, status_of};
+pub(crate) use self::ending::{Ending, outcome_of, when_known};
+pub use self::grpc::{GrpcService, GrpcStack, ReplayBody, ToldBody, Trailers, status_of};
 pub use self::hedge::{HedgeLayer, HedgeService, HedgeSettings};
 pub use self::idempotency::{IdempotencyLayer, IdempotencyService};
 pub use self::inbound::{InboundLayer, InboundService};
 pub use self::protocol::{
-    Calls, Criticality, Grpc, Http, IDEMPOTENCY_KEY_HEADER, Protocol, Repeatable, RequestPolicy,
-    SendOnce,
+    CRITICALITY_HEADER, Calls, Criticality, CriticalityScoped, Grpc, Http, IDEMPOTENCY_KEY_HEADER,
+    Protocol, Repeatable, RequestPolicy, SendOnce,
 };
 pub use self::refused::{BoxError, Refused};
 pub use self::retry::{Retries, RetryLayer, RetryService};

@@ -107,7 +107,8 @@ impl<P: Clone> Stack<P> {
         self
     }
 
-    /// The dependency is not of this fleet: the root of the call tree is not told to it.
+    /// The dependency is not of this fleet: it is told neither the root of the call tree nor how much a call
+    /// matters.
     #[must_use]
     pub const fn outside(mut self) -> Self {
         self.is_outside = true;

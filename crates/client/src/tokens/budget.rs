@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::purse::Purse;
 use super::refunds::{Granted, Refunds};
-use super::share::{Moved, Share};
+use super::share::{Moved, Share, Spent};
 use crate::clock::Clock;
 use crate::rules::Rules;
 
@@ -34,6 +34,15 @@ pub enum Denied {
 /// The retry budget of one tenant and dependency. Cheap to clone; all clones are the same budget.
 #[derive(Clone)]
 pub struct Budget(pub(super) Arc<Ledger>);
+
+/// A token that was taken, and where it goes back to if its retry is not made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Token {
+    /// The lease that ends at this moment.
+    Leased { ends_ms: u64 },
+    /// What own first attempts pay for.
+    Own(Spent),
+}
 
 /// What the users of a budget and its lessee share.
 ///
@@ -137,11 +146,13 @@ impl Ledger {
         }
     }
 
-    /// Takes a token out of what this client's own attempts pay for. Whether there was one.
-    fn spend_share(&self, now_ms: u64) -> bool {
-        let is_closed = self.shared.closed.load(Ordering::Relaxed);
+    /// Takes a token out of what this client's own attempts pay for. `None`: there is none.
+    fn take_own(&self, now_ms: u64) -> Option<Token> {
+        if self.shared.closed.load(Ordering::Relaxed) {
+            return None;
+        }
         self.look_through(now_ms);
-        !is_closed && self.share().spend(&self.rules(), now_ms)
+        self.share().spend(&self.rules(), now_ms).map(Token::Own)
     }
 
     fn share(&self) -> MutexGuard<'_, Share> {
@@ -203,23 +214,42 @@ impl Budget {
     /// There is none. Don't retry then.
     #[inline]
     pub fn try_spend(&self) -> Result<(), Denied> {
+        self.take().map(drop)
+    }
+
+    /// As [`try_spend`](Self::try_spend); the token may be put back.
+    #[inline]
+    pub(crate) fn take(&self) -> Result<Token, Denied> {
         let ledger = &*self.0;
         let now_ms = ledger.shared.now_ms();
-        if ledger.older.take(now_ms).is_some() {
-            return Ok(());
+        if let Some(left) = ledger.older.take(now_ms) {
+            return Ok(Token::Leased { ends_ms: left.ends_ms });
         }
-        let Some(left) = ledger.newer.take(now_ms) else { return self.spend_own(now_ms) };
-        if left == ledger.few.load(Ordering::Relaxed) {
+        let Some(left) = ledger.newer.take(now_ms) else { return self.take_otherwise(now_ms) };
+        if left.tokens == ledger.few.load(Ordering::Relaxed) {
             ledger.wake.notify_one();
         }
-        Ok(())
+        Ok(Token::Leased { ends_ms: left.ends_ms })
     }
 
     #[cold]
-    fn spend_own(&self, now_ms: u64) -> Result<(), Denied> {
+    fn take_otherwise(&self, now_ms: u64) -> Result<Token, Denied> {
         let denied = self.0.deny(now_ms);
         let may_fall_back = denied == Denied::NotLeased && self.is_out_of_reach();
-        if may_fall_back && self.0.spend_share(now_ms) { Ok(()) } else { Err(denied) }
+        let own = if may_fall_back { self.0.take_own(now_ms) } else { None };
+        own.ok_or(denied)
+    }
+
+    /// Puts a token back: its retry was not made, and will not be. Of a lease that was given back meanwhile
+    /// it stays spent.
+    pub(crate) fn put_back(&self, token: Token) {
+        match token {
+            // Should both end at that moment, either is as good: no token is good for longer, and none doubles.
+            Token::Leased { ends_ms } => {
+                let _ = self.0.older.put_back(ends_ms) || self.0.newer.put_back(ends_ms);
+            }
+            Token::Own(spent) => self.0.share().put_back(spent),
+        }
     }
 
     /// Whose budget it is.
@@ -244,9 +274,9 @@ impl Budget {
     }
 
     /// Takes a token out of what this process's own first attempts pay for: a node was asked, and did not
-    /// answer. Whether there was one.
-    pub(crate) fn spend_share(&self) -> bool {
-        self.0.spend_share(self.now_ms())
+    /// answer. `None`: there is none.
+    pub(crate) fn take_own(&self) -> Option<Token> {
+        self.0.take_own(self.now_ms())
     }
 
     /// The retry of a token that a node granted was not sent, and will not be.

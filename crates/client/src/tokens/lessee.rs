@@ -10,11 +10,12 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use semel_proto::v1::{Deposits, LeaseRetryTokensRequest, LeaseRetryTokensResponse};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::budget::Ledger;
 use super::demand::Demand;
 use super::purse::{Content, TOKENS_MAX};
+use crate::failure::grpc::is_final;
 use crate::rules::{Rules, duration, millis};
 
 /// Between two askings of one budget.
@@ -326,20 +327,6 @@ fn period_of(lease_ms: u64) -> u64 {
 
 fn given_ms(given: &prost_types::Duration) -> u64 {
     millis(duration(given))
-}
-
-/// Whether the same request would be refused for ever.
-const fn is_final(code: Code) -> bool {
-    matches!(
-        code,
-        Code::InvalidArgument
-            | Code::FailedPrecondition
-            | Code::NotFound
-            | Code::OutOfRange
-            | Code::PermissionDenied
-            | Code::Unauthenticated
-            | Code::Unimplemented
-    )
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //!
 //! - **A token is spent once.** Purses are single atomic words; a lease that is given back can't be spent
 //!   from the moment at which the request is made.
+//! - **What is not sent is not spent.** The token of a retry that was given up before it was sent goes back
+//!   into its lease, or to the node that granted it.
 //! - **Nothing is spent after its lease.** A lease is counted from before its request was first sent, on
 //!   a clock that never steps. A token that was taken in time is good for
 //!   the retry that follows at once: don't keep it.
@@ -42,7 +44,8 @@ mod settings;
 mod share;
 mod supply;
 
+pub(crate) use self::budget::Token;
 pub use self::budget::{Budget, Denied};
 pub(crate) use self::refunds::Granted;
 pub use self::settings::RetryTokenSettings;
-pub use self::supply::{BudgetsFull, RetryTokens};
+pub use self::supply::RetryTokens;

@@ -42,9 +42,9 @@ impl Content {
 pub(crate) struct Purse(AtomicU64);
 
 impl Purse {
-    /// Takes a token, and tells how many are left; `None` if there is none that is still good.
+    /// Takes a token, and tells what is left; `None` if there is none that is still good.
     #[inline]
-    pub(crate) fn take(&self, now_ms: u64) -> Option<u32> {
+    pub(crate) fn take(&self, now_ms: u64) -> Option<Content> {
         // The word alone carries all that is decided here: no other memory has to be in order with it.
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -55,7 +55,24 @@ impl Purse {
             let taken =
                 self.0.compare_exchange_weak(word, word - 1, Ordering::Relaxed, Ordering::Relaxed);
             match taken {
-                Ok(_) => return Some(content.tokens - 1),
+                Ok(_) => return Some(Content { tokens: content.tokens - 1, ..content }),
+                Err(newer) => word = newer,
+            }
+        }
+    }
+
+    /// Puts a token back that was taken out of a lease with this end. Whether that lease is still here.
+    pub(crate) fn put_back(&self, ends_ms: u64) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let content = Content::of(word);
+            if content.ends_ms != ends_ms || content.tokens >= TOKENS_MAX {
+                return false;
+            }
+            let put =
+                self.0.compare_exchange_weak(word, word + 1, Ordering::Relaxed, Ordering::Relaxed);
+            match put {
+                Ok(_) => return true,
                 Err(newer) => word = newer,
             }
         }
@@ -81,11 +98,24 @@ mod tests {
         let purse = Purse::default();
         assert_eq!(purse.take(0), None);
         purse.exchange(Content { tokens: 2, ends_ms: 10 });
-        assert_eq!(purse.take(9), Some(1));
+        let left = |tokens| Some(Content { tokens, ends_ms: 10 });
+        assert_eq!(purse.take(9), left(1));
         assert_eq!(purse.take(10), None);
-        assert_eq!(purse.take(9), Some(0));
+        assert_eq!(purse.take(9), left(0));
         assert_eq!(purse.take(9), None);
-        assert_eq!(purse.content(), Content { tokens: 0, ends_ms: 10 });
+        assert_eq!(Some(purse.content()), left(0));
+    }
+
+    #[test]
+    fn a_token_goes_back_only_into_the_lease_that_it_came_from() {
+        let purse = Purse::default();
+        purse.exchange(Content { tokens: 2, ends_ms: 10 });
+        let taken = purse.take(9).unwrap();
+        assert!(purse.put_back(taken.ends_ms));
+        assert_eq!(purse.content(), Content { tokens: 2, ends_ms: 10 });
+        purse.exchange(Content { tokens: 5, ends_ms: 20 });
+        assert!(!purse.put_back(taken.ends_ms), "its lease was given back meanwhile");
+        assert_eq!(purse.content().tokens, 5);
     }
 
     #[test]

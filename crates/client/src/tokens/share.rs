@@ -20,6 +20,17 @@ const SLOT_MS: u64 = 250;
 pub(crate) struct Share {
     /// Oldest first. Bounded by the window, and that by the contract.
     slots: VecDeque<Slot>,
+    /// How often all was taken out.
+    moves: u64,
+}
+
+/// A token that was spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spent {
+    /// The policy lets every retry pass: nothing paid for it.
+    Free,
+    /// Out of this slot, before the slots were taken out once more.
+    Slot { at_ms: u64, moves: u64 },
 }
 
 /// What is moved by a report.
@@ -43,11 +54,11 @@ impl Share {
         self.add(Moved { requests, successes, spent_milli: 0 }, at_ms);
     }
 
-    /// Takes a token. Whether there was one.
-    pub(crate) fn spend(&mut self, rules: &Rules, now_ms: u64) -> bool {
+    /// Takes a token. `None`: there is none.
+    pub(crate) fn spend(&mut self, rules: &Rules, now_ms: u64) -> Option<Spent> {
         match rules.fail_mode {
-            FailMode::Deny => return false,
-            FailMode::Allow => return true,
+            FailMode::Deny => return None,
+            FailMode::Allow => return Some(Spent::Free),
             FailMode::LocalBounded | FailMode::Unspecified => {}
         }
         self.forget(now_ms, rules.window_ms);
@@ -58,10 +69,20 @@ impl Share {
         };
         let paid_milli = deposits.saturating_mul(rules.ratio_per_mille.into());
         if paid_milli < counts.spent_milli.saturating_add(TOKEN_MILLI) {
-            return false;
+            return None;
         }
         self.add(Moved { spent_milli: TOKEN_MILLI, ..Moved::default() }, now_ms);
-        true
+        let moves = self.moves;
+        self.slots.back().map(|slot| Spent::Slot { at_ms: slot.at_ms, moves })
+    }
+
+    /// Puts a token back whose retry was not made. What was reported as spent meanwhile stays spent.
+    pub(crate) fn put_back(&mut self, spent: Spent) {
+        let Spent::Slot { at_ms, moves } = spent else { return };
+        let slot = self.slots.iter_mut().find(|slot| slot.at_ms == at_ms);
+        if let Some(slot) = slot.filter(|_| moves == self.moves) {
+            slot.counts.spent_milli = slot.counts.spent_milli.saturating_sub(TOKEN_MILLI);
+        }
     }
 
     /// Takes all out that is not older than a report may carry.
@@ -70,6 +91,7 @@ impl Share {
         self.forget(now_ms, rules.window_ms.saturating_add(rules.lease_ms));
         let all = self.sum();
         self.slots.clear();
+        self.moves = self.moves.wrapping_add(1);
         all
     }
 
@@ -116,7 +138,7 @@ mod tests {
     use super::*;
 
     fn spend(share: &mut Share, rules: &Rules, now_ms: u64) -> u64 {
-        (0..1_000).take_while(|_| share.spend(rules, now_ms)).count() as u64
+        (0..1_000).take_while(|_| share.spend(rules, now_ms).is_some()).count() as u64
     }
 
     #[test]
@@ -135,12 +157,27 @@ mod tests {
     fn what_is_handed_over_can_no_longer_be_spent() {
         let (mut share, rules) = (Share::default(), Rules::default());
         share.count(50, 40, 0);
-        assert!(share.spend(&rules, 10));
+        assert!(share.spend(&rules, 10).is_some());
         let moved = share.take(&rules, 20);
         assert_eq!(moved, Moved { requests: 50, successes: 40, spent_milli: 1_000 });
-        assert!(!share.spend(&rules, 30));
+        assert_eq!(share.spend(&rules, 30), None);
         assert!(share.is_empty());
         assert_eq!(share.take(&rules, 40), Moved::default());
+    }
+
+    #[test]
+    fn a_token_whose_retry_was_not_made_is_spent_again_unless_it_was_reported() {
+        let (mut share, rules) = (Share::default(), Rules::default());
+        share.count(10, 0, 0);
+        let spent = share.spend(&rules, 10).unwrap();
+        assert_eq!(share.spend(&rules, 20), None);
+        share.put_back(spent);
+        let again = share.spend(&rules, 30).unwrap();
+        assert_eq!(share.take(&rules, 40).spent_milli, 1_000);
+        share.count(10, 0, 40);
+        assert!(share.spend(&rules, 40).is_some());
+        share.put_back(again);
+        assert_eq!(share.spend(&rules, 50), None, "that one is the node's matter now");
     }
 
     #[test]
@@ -180,7 +217,7 @@ mod tests {
                 share.count(requests, 0, now_ms);
                 attempts.push((now_ms, requests));
                 for _ in 0..spends {
-                    spent.extend(share.spend(&rules, now_ms).then_some(now_ms));
+                    spent.extend(share.spend(&rules, now_ms).map(|_| now_ms));
                 }
             }
             for (first, start_ms) in spent.iter().enumerate() {

@@ -14,7 +14,6 @@ use futures::stream::FuturesUnordered;
 use papaya::Equivalent;
 use semel_proto::v1::retries_client::RetriesClient;
 use semel_proto::v1::{LeaseRetryTokensRequest, RefundRetryTokenRequest};
-use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -26,16 +25,11 @@ use super::settings::RetryTokenSettings;
 use crate::clock::Stopwatch;
 use crate::connection::{Client, StickyChannel};
 use crate::layers::Retries;
+use crate::limit::LimitReached;
 
 /// At most so many calls when a client closes: one that was not answered, and the rests of the leases
 /// that it and two others brought.
 const LAST_CALLS_MAX: u32 = 4;
-
-/// No more budgets can be followed: see [`RetryTokenSettings::budgets_max`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the client follows as many retry budgets as it may")]
-#[non_exhaustive]
-pub struct BudgetsFull;
 
 /// Retry tokens of many budgets, leased from a node and spent from memory. Cheap to clone; all clones
 /// are the same client. Nothing is leased unless [`run`](Self::run) is driven.
@@ -67,7 +61,7 @@ impl Client {
     /// # Errors
     ///
     /// The budget is new, and there are as many as the settings allow.
-    pub fn retries(&self, tokens: &RetryTokens, dependency: &str) -> Result<Retries, BudgetsFull> {
+    pub fn retries(&self, tokens: &RetryTokens, dependency: &str) -> Result<Retries, LimitReached> {
         let budget = tokens.budget(&self.tenant, dependency)?;
         Ok(Retries::new(budget, self.pool.dice.clone()).asking(self.sticky_channel()))
     }
@@ -101,20 +95,21 @@ impl RetryTokens {
     ///
     /// This one is new, and there are as many as the settings allow.
     #[inline]
-    pub fn budget(&self, tenant: &str, dependency: &str) -> Result<Budget, BudgetsFull> {
+    pub fn budget(&self, tenant: &str, dependency: &str) -> Result<Budget, LimitReached> {
         let known = self.0.budgets.pin().get(&NameRef { tenant, dependency }).cloned();
         known.map_or_else(|| self.add(tenant, dependency), Ok)
     }
 
     #[cold]
-    fn add(&self, tenant: &str, dependency: &str) -> Result<Budget, BudgetsFull> {
+    fn add(&self, tenant: &str, dependency: &str) -> Result<Budget, LimitReached> {
         let mut newcomers = self.0.newcomers.lock().unwrap_or_else(PoisonError::into_inner);
         let budgets = self.0.budgets.pin();
         if let Some(budget) = budgets.get(&NameRef { tenant, dependency }) {
             return Ok(budget.clone());
         }
-        if budgets.len() >= self.0.settings.budgets_max {
-            return Err(BudgetsFull);
+        let limit = self.0.settings.budgets_max;
+        if budgets.len() >= limit {
+            return Err(LimitReached { what: "budgets", limit });
         }
         let shared = Arc::clone(&self.0.shared);
         let ledger = Arc::new(Ledger::new(tenant.to_owned(), dependency.to_owned(), shared));

@@ -163,3 +163,92 @@ async fn a_process_that_alone_fails_holds_back_by_itself() {
         })
         .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_a_place_for_a_watcher_is_asked_for_the_state_until_it_has_one() {
+    let (node, channel) = Node::start();
+    node.book(|book| book.full_for = Some(Duration::from_secs(1)));
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            assert!(!breaker.is_local(), "a node is in reach");
+            opened(&node);
+            sleep(MS * 2_050).await;
+            assert!(!breaker.is_local());
+            call(&breaker, Outcome::Succeeded).await.unwrap_err();
+            sleep(MS * 8_000).await;
+            let asked = node.book(|book| book.states.len());
+            assert!((5..=11).contains(&asked), "{asked} times in ten seconds");
+            node.book(|book| book.full_for = None);
+            sleep(MS * 2_050).await;
+            node.say(|breaker| {
+                breaker.condition = BreakerCondition::Closed.into();
+                (breaker.generation, breaker.admitted_per_mille) = (2, 1_000);
+            });
+            sleep(MS * 10).await;
+            call(&breaker, Outcome::Succeeded).await.expect("it watches again");
+            node.cut_off().await;
+            sleep(MS * 50).await;
+            assert!(breaker.is_local());
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_waits_for_its_answer_holds_up_no_report() {
+    let (node, channel) = Node::start();
+    node.book(|book| book.state_takes = MS * 450);
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            for _ in 0..20 {
+                call(&breaker, Outcome::Failed).await.unwrap();
+            }
+            sleep(MS * 210).await;
+            assert_eq!(node.book(|book| book.reports.len()), 1);
+            call(&breaker, Outcome::Failed).await.unwrap();
+            sleep(MS * 210).await;
+            assert_eq!(node.book(|book| book.reports.len()), 2);
+            assert!(node.book(|book| book.states.is_empty()), "the look goes on");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_ended_without_a_node_silences_no_later_report() {
+    let (node, channel) = Node::start();
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            opened(&node);
+            sleep(Duration::from_secs(31)).await;
+            node.book(|book| book.permits = 1);
+            let probe = breaker.enter().await.unwrap();
+            node.cut_off().await;
+            sleep(MS * 20).await;
+            assert!(breaker.is_local());
+            probe.tell(Outcome::Succeeded);
+            sleep(MS * 10).await;
+            node.serve();
+            sleep(Duration::from_secs(5)).await;
+            node.say(|breaker| {
+                breaker.condition = BreakerCondition::Closed.into();
+                (breaker.generation, breaker.admitted_per_mille) = (2, 1_000);
+            });
+            sleep(MS * 10).await;
+            assert!(!breaker.is_local());
+            call(&breaker, Outcome::Succeeded).await.unwrap();
+            sleep(MS * 500).await;
+            let reports = node.book(|book| book.reports.clone());
+            let told = reports.iter().flat_map(|report| &report.outcomes);
+            let counts: Vec<_> = told.filter_map(|outcome| outcome.counts).collect();
+            assert_eq!(counts.iter().map(|counts| counts.succeeded).sum::<u64>(), 1);
+        })
+        .await;
+}

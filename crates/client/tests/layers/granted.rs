@@ -38,7 +38,7 @@ fn granting() -> (Node, Client) {
 /// Calls a dependency that always fails. What came of it, and how often it was called.
 async fn call(
     stack: &Stack<Http>,
-    criticality: Criticality,
+    criticality: Option<Criticality>,
 ) -> (Result<Response<()>, BoxError>, u32) {
     let attempts = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&attempts);
@@ -48,8 +48,11 @@ async fn call(
         *answer.status_mut() = StatusCode::BAD_GATEWAY;
         async move { Ok::<_, BoxError>(answer) }
     });
-    let request = Request::get("http://stripe/").extension(criticality).body(String::new());
-    let answer = stack.layer(fails).oneshot(request.unwrap()).await;
+    let mut request = Request::get("http://stripe/").body(String::new()).unwrap();
+    if let Some(criticality) = criticality {
+        request.extensions_mut().insert(criticality);
+    }
+    let answer = stack.layer(fails).oneshot(request).await;
     (answer, attempts.load(Ordering::Relaxed))
 }
 
@@ -64,7 +67,7 @@ async fn the_token_of_a_call_that_is_over_before_its_retry_goes_back_to_the_node
     client
         .driven(async {
             sleep(MS * 50).await;
-            let (answer, attempts) = call(&stack, Criticality::Default).await;
+            let (answer, attempts) = call(&stack, None).await;
             answer.unwrap_err();
             assert_eq!(attempts, 1);
             sleep(MS * 50).await;
@@ -83,7 +86,7 @@ async fn a_retry_that_the_breaker_refuses_gives_its_token_back_and_one_that_is_s
     client
         .driven(async {
             sleep(MS * 50).await;
-            let sent = call(&stack, Criticality::Default).await;
+            let sent = call(&stack, None).await;
             assert_eq!((sent.0.unwrap().status().as_u16(), sent.1), (502, 3));
             sleep(MS * 50).await;
             assert!(refunds(&node).is_empty());
@@ -95,7 +98,7 @@ async fn a_retry_that_the_breaker_refuses_gives_its_token_back_and_one_that_is_s
                     breaker.look_again = seconds(30);
                 });
             };
-            let calling = call(&stack, Criticality::Default);
+            let calling = call(&stack, None);
             let ((answer, attempts), ()) = tokio::join!(calling, opening);
             let error = answer.unwrap_err();
             assert!(matches!(Refused::find(&*error), Some(Refused::BreakerOpen { .. })));
@@ -118,13 +121,33 @@ async fn the_node_is_told_how_much_a_request_matters_and_its_reserve_is_asked_fo
         .driven(async {
             sleep(MS * 50).await;
             for criticality in [Criticality::Sheddable, Criticality::Default, Criticality::High] {
-                let (_, attempts) = call(&stack, criticality).await;
+                let (_, attempts) = call(&stack, Some(criticality)).await;
                 assert_eq!(attempts, 1);
             }
         })
         .await;
-    let told = node.book(|book| book.questions.clone());
-    let told: Vec<_> = told.iter().map(AcquireRetryTokenRequest::criticality).collect();
     // A budget that is spent is not asked for again by ordinary work.
-    assert_eq!(told, [v1::Criticality::Sheddable, v1::Criticality::High]);
+    assert_eq!(told(&node), [v1::Criticality::Sheddable, v1::Criticality::High]);
+}
+
+fn told(node: &Node) -> Vec<v1::Criticality> {
+    let questions = node.book(|book| book.questions.clone());
+    questions.iter().map(AcquireRetryTokenRequest::criticality).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_says_nothing_matters_as_much_as_what_it_is_made_for() {
+    let (node, client) = granting();
+    node.book(|book| book.answer.set_verdict(RetryVerdict::Unsafe));
+    let stack = client.stack(Http::default()).within(MS * 20_000);
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            Criticality::High.scope(call(&stack, None)).await.0.unwrap();
+            Criticality::High.scope(call(&stack, Some(Criticality::Sheddable))).await.0.unwrap();
+            call(&stack, None).await.0.unwrap();
+        })
+        .await;
+    let expected = [v1::Criticality::High, v1::Criticality::Sheddable, v1::Criticality::Default];
+    assert_eq!(told(&node), expected);
 }

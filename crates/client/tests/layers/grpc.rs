@@ -3,12 +3,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
 use semel_client::FailureKind;
 use semel_client::breakers::Outcome;
 use semel_client::failure::{failure_of_error, failure_of_status};
 use semel_client::layers::{Grpc, GrpcStack, Repeatable};
 use semel_proto::v1::retries_client::RetriesClient;
-use semel_proto::v1::{AcquireRetryTokenRequest, AcquireRetryTokenResponse, RetryVerdict};
+use semel_proto::v1::{
+    AcquireRetryTokenRequest, AcquireRetryTokenResponse, OutcomeCounts, RetryVerdict,
+};
 use tokio::time::sleep;
 use tonic::body::Body;
 use tonic::{Code, Request, Status};
@@ -154,4 +158,69 @@ async fn a_node_is_asked_for_the_token_that_is_not_in_hand_and_says_how_long_to_
     let asked = node.book(|book| book.questions.remove(0));
     assert_eq!((asked.attempt, asked.repeatable, asked.dependency.as_str()), (1, true, "stripe"));
     assert_eq!(asked.root.unwrap().retries, Some(2), "half of four is with the callee");
+}
+
+/// Answers each call with a head that says nothing, and with this status behind it.
+fn failing_late(status: Code, calls: &Arc<Mutex<u32>>) -> impl Fails {
+    let calls = Arc::clone(calls);
+    tower::service_fn(move |_: http::Request<Body>| {
+        *calls.lock().unwrap() += 1;
+        let mut trailers = http::HeaderMap::new();
+        Status::new(status, "late").add_header(&mut trailers).unwrap();
+        let body = Full::new(Bytes::new()).with_trailers(async { Some(Ok(trailers)) });
+        async { Ok::<_, Status>(http::Response::new(Body::new(body))) }
+    })
+}
+
+trait Fails:
+    tower::Service<
+        http::Request<Body>,
+        Response = http::Response<Body>,
+        Error = Status,
+        Future: Send,
+    > + Clone
+    + Send
+    + 'static
+{
+}
+
+impl<S> Fails for S where
+    S: tower::Service<
+            http::Request<Body>,
+            Response = http::Response<Body>,
+            Error = Status,
+            Future: Send,
+        > + Clone
+        + Send
+        + 'static
+{
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_in_the_trailers_is_told_to_the_breaker_and_not_sent_again() {
+    let counts = |succeeded, failed, ignored| OutcomeCounts { succeeded, failed, slow: 0, ignored };
+    for (status, expected) in [
+        (Code::Internal, counts(0, 20, 0)),
+        (Code::NotFound, counts(0, 0, 20)),
+        (Code::Ok, counts(20, 0, 0)),
+    ] {
+        let (node, channel) = Node::start();
+        node.book(|book| book.to_lease = 50);
+        let (client, calls) = (Client::new(channel), Arc::new(Mutex::new(0)));
+        let stack = GrpcStack::new(client.stack(Grpc::default()));
+        let mut layered = RetriesClient::new(stack.layer(failing_late(status, &calls)));
+        client
+            .driven(async {
+                client.tokens.budget("acme", "stripe").unwrap().first_attempt();
+                sleep(Duration::from_millis(50)).await;
+                for _ in 0..20 {
+                    layered.acquire_retry_token(question(true)).await.unwrap_err();
+                }
+                sleep(Duration::from_millis(250)).await;
+            })
+            .await;
+        assert_eq!(*calls.lock().unwrap(), 20, "after the head nothing is sent again");
+        let told = node.book(|book| book.reports[0].outcomes[0].counts);
+        assert_eq!(told, Some(expected), "{status:?}");
+    }
 }

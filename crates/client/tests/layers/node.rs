@@ -1,6 +1,7 @@
 //! A node that keeps one budget and one breaker by the plain words of the contract, reached through a pipe in
 //! memory, and can be cut off.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint, Server};
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
+use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::support::now;
 
@@ -42,6 +44,10 @@ pub(crate) struct Book {
     pub(crate) permits: u32,
     pub(crate) isolated_for: Option<prost_types::Duration>,
     pub(crate) breaker: BreakerSnapshot,
+    /// No place for a watcher: come back after so long.
+    pub(crate) full_for: Option<Duration>,
+    /// How long the state of a breaker takes to be told.
+    pub(crate) state_takes: Duration,
     watchers: Vec<Watcher>,
     failed: u64,
     succeeded: u64,
@@ -108,6 +114,8 @@ impl Node {
             permits: 0,
             isolated_for: None,
             breaker,
+            full_for: None,
+            state_takes: Duration::ZERO,
             watchers: Vec::new(),
             failed: 0,
             succeeded: 0,
@@ -255,6 +263,7 @@ impl Breakers for Node {
         request: Request<v1::BreakerStateRequest>,
     ) -> Answer<v1::BreakerStateResponse> {
         let request = request.into_inner();
+        tokio::time::sleep(self.book(|book| book.state_takes)).await;
         self.book(|book| {
             let permit = if request.want_probe { book.permit() } else { None };
             book.states.push(request);
@@ -298,6 +307,12 @@ impl Breakers for Node {
         _: Request<v1::WatchBreakersRequest>,
     ) -> Answer<Self::WatchBreakersStream> {
         let (sender, receiver) = mpsc::channel(16);
+        if let Some(wait) = self.book(|book| book.full_for) {
+            let mut details = ErrorDetails::with_retry_info(Some(wait));
+            details.set_error_info("WATCHERS_FULL", "semel.v1", HashMap::new());
+            let code = Code::ResourceExhausted;
+            return Err(Status::with_error_details(code, "no place", details));
+        }
         self.book(|book| {
             book.watchers.push(sender);
             book.tell();

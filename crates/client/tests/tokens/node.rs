@@ -23,6 +23,8 @@ pub(crate) struct Book {
     pub(crate) attempts: u64,
     /// So many of the next answers are lost on their way.
     pub(crate) answers_to_lose: u32,
+    /// How long a lease lasts: so long that on no machine one ends before its rest goes back.
+    lease_seconds: i64,
     /// The answers that were given, by lessee and number.
     answers: HashMap<(Bytes, u64), LeaseRetryTokensResponse>,
 }
@@ -36,7 +38,12 @@ pub(crate) struct Node {
 impl Node {
     /// A node that listens, and a connection to it.
     pub(crate) async fn start() -> (Self, Channel, Serving) {
-        let node = Self { book: Arc::default(), asked: Arc::default() };
+        Self::start_with_leases_of(60).await
+    }
+
+    pub(crate) async fn start_with_leases_of(lease_seconds: i64) -> (Self, Channel, Serving) {
+        let book = Book { lease_seconds, ..Book::default() };
+        let node = Self { book: Arc::new(Mutex::new(book)), asked: Arc::default() };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let service = RetriesServer::new(node.clone());
@@ -82,7 +89,7 @@ impl Book {
         let answer = LeaseRetryTokensResponse {
             lease: request.seq,
             granted: request.want,
-            expires_in: Some(prost_types::Duration { seconds: 1, nanos: 0 }),
+            expires_in: Some(prost_types::Duration { seconds: self.lease_seconds, nanos: 0 }),
             node: Bytes::from_static(&[7; 16]),
             ..LeaseRetryTokensResponse::default()
         };

@@ -7,7 +7,7 @@ use pin_project_lite::pin_project;
 
 use crate::breakers::{Outcome, Ticket};
 use crate::failure::{Classify, FailureKind};
-use crate::layers::{BoxError, Ending, Refused, outcome_of};
+use crate::layers::{BoxError, Ending, Refused, when_known};
 
 pin_project! {
     /// The future of [`BreakerService`](super::BreakerService).
@@ -63,9 +63,20 @@ where
     }
 }
 
-/// Tells what became of the call; nothing, if that says nothing of the dependency.
-pub(super) fn end<T, P: Classify<T>>(ticket: Ticket, protocol: &P, result: &Result<T, BoxError>) {
-    match outcome_of(protocol, result) {
+/// Tells what became of the call, once that is known.
+pub(super) fn end<T, P: Classify<T>>(
+    mut ticket: Ticket,
+    protocol: &P,
+    result: &Result<T, BoxError>,
+) {
+    ticket.answered();
+    let is_probe = ticket.is_probe();
+    when_known(protocol, result, is_probe, move |ending| tell(ticket, ending));
+}
+
+/// Nothing, if that says nothing of the dependency.
+fn tell(ticket: Ticket, ending: Option<Ending>) {
+    match ending {
         None => ticket.tell(Outcome::Succeeded),
         Some(Ending::Refused(_)) => drop(ticket),
         Some(Ending::Failed(failure)) => match failure.kind {

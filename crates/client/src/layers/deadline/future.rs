@@ -8,7 +8,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::layer::DeadlineLayer;
 use crate::deadline::{Deadline, Scoped, now};
 use crate::failure::Classify;
-use crate::layers::{BoxError, Ending as Outcome, Refused, outcome_of};
+use crate::layers::{BoxError, Ending as Outcome, Refused, outcome_of, when_known};
 use crate::root::Handed;
 
 pin_project! {
@@ -109,8 +109,10 @@ impl<P> Ending<P> {
                 None => {}
             }
         }
-        let Some(metrics) = &self.layer.metrics else { return };
-        let outcome = outcome_of(protocol, result);
-        metrics.ended(self.layer.step, self.took(), outcome.map(Outcome::name));
+        let Some(metrics) = self.layer.metrics.clone() else { return };
+        let (step, took) = (self.layer.step, self.took());
+        when_known(protocol, result, false, move |outcome| {
+            metrics.ended(step, took, outcome.map(Outcome::name));
+        });
     }
 }

@@ -32,8 +32,8 @@ impl<P> DeadlineLayer<P> {
         Self { protocol, limit, step, carries_root: step == Step::Attempt, metrics: None }
     }
 
-    /// Keeps the root to this process: for a dependency that is not of this fleet, which would neither need
-    /// it nor return what it does not use.
+    /// Keeps the root and the criticality to this process: for a dependency that is not of this fleet, which
+    /// would neither need them nor return the retries that it does not use.
     #[must_use]
     pub fn without_root(mut self) -> Self {
         self.carries_root = false;

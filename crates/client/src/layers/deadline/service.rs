@@ -5,7 +5,7 @@ use tower::Service;
 use super::future::{Ending, ResponseFuture};
 use super::layer::DeadlineLayer;
 use crate::deadline::{Deadline, now};
-use crate::layers::{BoxError, Protocol, Refused};
+use crate::layers::{BoxError, Criticality, Protocol, Refused};
 use crate::root::{Handed, Root};
 
 /// Bounds calls in time: see the [module](super).
@@ -27,7 +27,11 @@ impl<S, P> DeadlineService<S, P> {
         if !self.layer.carries_root {
             return None;
         }
+        let criticality = Criticality::known(&self.layer.protocol, request);
         let headers = self.layer.protocol.headers(request)?;
+        if let Some(criticality) = criticality {
+            criticality.write(headers);
+        }
         let handed = Root::current()?.hand_over();
         handed.write(headers);
         Some(handed)

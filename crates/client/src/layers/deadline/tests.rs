@@ -6,7 +6,7 @@ use super::DeadlineLayer;
 use crate::deadline::wire::DEADLINE_HEADER;
 use crate::deadline::{Deadline, now};
 use crate::layers::tests::{Act, Scripted, read};
-use crate::layers::{Http, Refused};
+use crate::layers::{CRITICALITY_HEADER, Criticality, Http, Refused};
 use crate::root::{ROOT_HEADER, ROOT_LEFT_HEADER, Root};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -70,4 +70,23 @@ async fn an_attempt_carries_half_of_the_roots_retries_and_takes_back_what_is_ret
     let layer = layer.without_root();
     assert_eq!(left_after(&dependency, &layer).await, 4);
     assert_eq!(dependency.headers(2, &ROOT_HEADER), None);
+}
+
+#[tokio::test]
+async fn an_attempt_carries_how_much_it_matters_if_that_is_known() {
+    let told = async |layer: &DeadlineLayer<Http>, own: Option<Criticality>| {
+        let (dependency, mut request) = (Scripted::default(), read());
+        if let Some(own) = own {
+            request.extensions_mut().insert(own);
+        }
+        layer.layer(dependency.clone()).oneshot(request).await.unwrap();
+        dependency.headers(0, &CRITICALITY_HEADER)
+    };
+    let layer = DeadlineLayer::attempt(Http::default(), SECOND);
+    assert_eq!(told(&layer, None).await, None);
+    assert_eq!(told(&layer, Some(Criticality::High)).await.as_deref(), Some("high"));
+    let caused = Criticality::Sheddable.scope(told(&layer, None)).await;
+    assert_eq!(caused.as_deref(), Some("sheddable"));
+    let outside = layer.without_root();
+    assert_eq!(told(&outside, Some(Criticality::High)).await, None);
 }

@@ -1,14 +1,14 @@
 use std::task::{Context, Poll};
 
 use futures::TryFutureExt;
-use futures::future::MapErr;
-use http::Request;
+use futures::future::{MapErr, MapOk};
+use http::{Request, Response};
 use tonic::Status;
 use tonic::body::Body;
-use tower::util::MapRequest;
 use tower::{Layer, Service};
 
 use super::body::ReplayBody;
+use super::trailers::ToldBody;
 use crate::layers::{BoxError, Grpc, Refused, SendOnce, Stack, Stacked};
 
 /// All layers around a channel of tonic, or any other service that its generated clients can use.
@@ -38,8 +38,26 @@ pub struct GrpcStack(Stack<Grpc>);
 #[derive(Clone, Debug)]
 pub struct GrpcService<S>(Stacked<Sender<S>, Grpc>);
 
-/// The service below, which takes tonic's own bodies.
-type Sender<S> = MapRequest<S, fn(Request<ReplayBody>) -> Request<Body>>;
+/// The service below, which takes tonic's own bodies, and whose answers tell their end.
+#[derive(Clone, Debug)]
+pub struct Sender<S>(S);
+
+impl<S, T> Service<Request<ReplayBody>> for Sender<S>
+where
+    S: Service<Request<Body>, Response = Response<T>>,
+{
+    type Response = Response<ToldBody<T>>;
+    type Error = S::Error;
+    type Future = MapOk<S::Future, fn(Response<T>) -> Self::Response>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<ReplayBody>) -> Self::Future {
+        self.0.call(request.map(Body::new)).map_ok(ToldBody::of)
+    }
+}
 
 impl GrpcStack {
     /// These layers.
@@ -53,22 +71,18 @@ impl<S> Layer<S> for GrpcStack {
     type Service = GrpcService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        GrpcService(self.0.layer(MapRequest::new(inner, to_tonic)))
+        GrpcService(self.0.layer(Sender(inner)))
     }
-}
-
-fn to_tonic(request: Request<ReplayBody>) -> Request<Body> {
-    request.map(Body::new)
 }
 
 impl<S, T> Service<Request<Body>> for GrpcService<S>
 where
-    S: Service<Request<Body>, Response = http::Response<T>> + Clone + Send + 'static,
+    S: Service<Request<Body>, Response = Response<T>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
     T: Send + 'static,
 {
-    type Response = http::Response<T>;
+    type Response = Response<ToldBody<T>>;
     type Error = Status;
     type Future = MapErr<
         <Stacked<Sender<S>, Grpc> as Service<Request<ReplayBody>>>::Future,

@@ -7,13 +7,12 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
-use tower::{Service, ServiceExt};
+use tower::Service;
 
 use super::latencies::Latencies;
 use super::layer::HedgeLayer;
-use crate::deadline::{Deadline, now};
+use crate::deadline::now;
 use crate::failure::Classify;
-use crate::layers::retry::Question;
 use crate::layers::{BoxError, Criticality, Protocol, outcome_of};
 use crate::metrics::Hedge;
 use crate::root::Root;
@@ -45,6 +44,7 @@ pub(super) struct Hedging<S, P, R> {
     pub(super) layer: HedgeLayer<P>,
     pub(super) service: S,
     pub(super) copy: R,
+    pub(super) criticality: Criticality,
 }
 
 impl<S, P, R, F, T> ResponseFuture<S, P, R, F, T> {
@@ -123,38 +123,23 @@ impl<S, P, R> Hedging<S, P, R> {
         P: Classify<T> + Send + Sync + 'static,
         R: Send + 'static,
     {
-        let root = Root::current();
-        if !self.is_paid(root.as_ref()) {
+        let retries = &self.layer.retries;
+        let question = retries.question(None, 1, true, self.criticality);
+        let Some(grant) = retries.pay_hedge(&question, Root::current().as_ref()) else {
             self.count(Hedge::Denied);
             return None;
-        }
+        };
         self.count(Hedge::Sent);
         Some(Box::pin(async move {
-            let service = self.service.ready().await.map_err(Into::into)?;
-            let result = service.call(self.copy).await.map_err(Into::into);
+            let protocol = &self.layer.protocol;
+            let result = grant.send(&mut self.service, self.copy, protocol).await;
             if let Some(metrics) = &self.layer.metrics
-                && outcome_of(&self.layer.protocol, &result).is_none()
+                && outcome_of(protocol, &result).is_none()
             {
                 metrics.hedge(Hedge::Won);
             }
             result
         }))
-    }
-
-    fn is_paid(&self, root: Option<&Root>) -> bool {
-        let retries = &self.layer.retries;
-        let question = Question {
-            failure: None,
-            is_repeatable: true,
-            attempt: 1,
-            root_left: root.map_or(u32::MAX, Root::left),
-            layer: retries.layer(),
-            criticality: Criticality::Default,
-            remaining: Deadline::current().map(Deadline::left),
-            expected: retries.expected(),
-            is_breaker_open: retries.is_breaker_open(),
-        };
-        retries.pay_hedge(&question, root)
     }
 
     fn count(&self, result: Hedge) {

@@ -6,7 +6,7 @@ use tower::Service;
 use super::future::{Hedging, ResponseFuture, Timing};
 use super::layer::HedgeLayer;
 use crate::deadline::now;
-use crate::layers::{BoxError, Protocol};
+use crate::layers::{BoxError, Criticality, Protocol};
 
 /// Sends slow calls a second time: see the [module](super).
 #[derive(Clone, Debug)]
@@ -48,7 +48,8 @@ where
         let hedging = latencies.delay().filter(|_| may_hedge).and_then(|delay| {
             let copy = self.layer.protocol.copy(&request)?;
             let (service, layer) = (self.inner.clone(), self.layer.clone());
-            Some((delay, Hedging { layer, service, copy }))
+            let criticality = Criticality::of(&layer.protocol, &request);
+            Some((delay, Hedging { layer, service, copy, criticality }))
         });
         let protocol = self.layer.protocol.clone();
         ResponseFuture::new(self.inner.call(request), protocol, Some(timing), hedging)

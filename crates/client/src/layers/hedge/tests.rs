@@ -5,7 +5,8 @@ use tower::{Layer, ServiceExt};
 use super::{HedgeLayer, HedgeSettings};
 use crate::deadline::now;
 use crate::layers::tests::{Act, Scripted, read, retries, write};
-use crate::layers::{Http, Retries};
+use crate::layers::{Http, Refused, Retries};
+use crate::root::Root;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -71,4 +72,23 @@ async fn nothing_is_hedged_before_enough_is_known_or_without_settings() {
         layer.layer(dependency.clone()).oneshot(read()).await.unwrap();
         assert_eq!(dependency.attempts(), 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_a_layer_below_refuses_costs_nothing() {
+    let (retries, root) = (retries(5), Root::new("root", 4));
+    let layer = seasoned(&retries).await;
+    let slow = Scripted::new([Act::AnswerAfter(MS * 500, 200)]);
+    let (asked, lets) = (slow.clone(), std::sync::atomic::AtomicBool::new(true));
+    let lets = std::sync::Arc::new(lets);
+    let inner = tower::service_fn(move |request| {
+        let lets = lets.swap(false, std::sync::atomic::Ordering::Relaxed);
+        let asked = asked.clone();
+        async move {
+            if lets { asked.oneshot(request).await } else { Err(Refused::BulkheadFull.into()) }
+        }
+    });
+    let answer = root.clone().scope(layer.layer(inner).oneshot(read())).await.unwrap();
+    assert_eq!((answer.status().as_u16(), slow.attempts()), (200, 1));
+    assert_eq!((retries.budget().in_hand(), root.left()), (5, 4));
 }

@@ -5,6 +5,7 @@ use http::{Request, Response};
 use tower::{Layer, Service};
 
 use crate::deadline::wire;
+use crate::layers::Criticality;
 use crate::root::Root;
 
 /// Takes up what a request carries: see the [module](super).
@@ -40,7 +41,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (deadline, root) = (wire::read(request.headers()), Root::read(request.headers()));
+        let headers = request.headers();
+        let (deadline, root) = (wire::read(headers), Root::read(headers));
+        let criticality = Criticality::read(headers);
         // The service that is ready goes along; its clone has to become ready anew.
         let clone = self.0.clone();
         let mut inner = std::mem::replace(&mut self.0, clone);
@@ -48,6 +51,10 @@ where
         let handling: BoxFuture<'static, _> = match deadline {
             Some(deadline) => Box::pin(deadline.scope(handling)),
             None => Box::pin(handling),
+        };
+        let handling = match criticality {
+            Some(criticality) => Box::pin(criticality.scope(handling)),
+            None => handling,
         };
         let Some(root) = root else { return handling };
         Box::pin(async move {

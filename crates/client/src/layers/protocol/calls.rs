@@ -1,10 +1,10 @@
 //! Calls of any kind.
 
-use super::RequestPolicy;
+use super::{Criticality, RequestPolicy};
 use crate::failure::{Classify, Failure};
 
 /// Calls whose requests and answers are values of one's own: functions say what there is to know of them.
-/// They carry neither deadline nor root.
+/// They carry neither deadline nor root nor how much they matter.
 ///
 /// ```
 /// use semel_client::layers::Calls;
@@ -23,19 +23,27 @@ use crate::failure::{Classify, Failure};
 pub struct Calls<R, T> {
     is_repeatable: fn(&R) -> bool,
     failure: fn(&T) -> Option<Failure>,
+    criticality: fn(&R) -> Option<Criticality>,
 }
 
 impl<R, T> Calls<R, T> {
     /// No request may be repeated, and every answer is good.
     #[must_use]
     pub fn new() -> Self {
-        Self { is_repeatable: |_| false, failure: |_| None }
+        Self { is_repeatable: |_| false, failure: |_| None, criticality: |_| None }
     }
 
     /// Says which requests may be repeated.
     #[must_use]
     pub const fn repeatable_when(mut self, is_repeatable: fn(&R) -> bool) -> Self {
         self.is_repeatable = is_repeatable;
+        self
+    }
+
+    /// Says how much a request matters; `None`: as much as what it is made for.
+    #[must_use]
+    pub const fn criticality_of(mut self, criticality: fn(&R) -> Option<Criticality>) -> Self {
+        self.criticality = criticality;
         self
     }
 
@@ -66,6 +74,10 @@ impl<R: Clone, T> RequestPolicy<R> for Calls<R, T> {
 
     fn copy(&self, request: &R) -> Option<R> {
         Some(request.clone())
+    }
+
+    fn criticality(&self, request: &R) -> Option<Criticality> {
+        (self.criticality)(request)
     }
 }
 

@@ -8,6 +8,7 @@ use super::http::{copy, is_keyed};
 use super::{Criticality, RequestPolicy};
 use crate::deadline::wire::write_grpc;
 use crate::failure::{Classify, Failure, failure_of_grpc};
+use crate::layers::Trailers;
 
 /// gRPC: a call may be repeated if its extension [`Repeatable`](super::Repeatable) says so, or if its metadata
 /// have an `idempotency-key`. tonic hands the extensions of its requests on.
@@ -24,8 +25,8 @@ impl<B: Clone> RequestPolicy<Request<B>> for Grpc {
         copy(request)
     }
 
-    fn criticality(&self, request: &Request<B>) -> Criticality {
-        request.extensions().get().copied().unwrap_or_default()
+    fn criticality(&self, request: &Request<B>) -> Option<Criticality> {
+        Criticality::said(request)
     }
 
     fn headers<'a>(&self, request: &'a mut Request<B>) -> Option<&'a mut HeaderMap> {
@@ -40,6 +41,10 @@ impl<B: Clone> RequestPolicy<Request<B>> for Grpc {
 impl<B> Classify<Response<B>> for Grpc {
     fn answer(&self, answer: &Response<B>) -> Option<Failure> {
         failure_of_grpc(answer.status(), answer.headers())
+    }
+
+    fn trailers(&self, answer: &Response<B>) -> Option<Trailers> {
+        answer.extensions().get().cloned()
     }
 
     fn reply_headers<'a>(&self, answer: &'a Response<B>) -> Option<&'a HeaderMap> {

@@ -31,8 +31,8 @@ impl<B: Clone> RequestPolicy<Request<B>> for Http {
         copy(request)
     }
 
-    fn criticality(&self, request: &Request<B>) -> Criticality {
-        request.extensions().get().copied().unwrap_or_default()
+    fn criticality(&self, request: &Request<B>) -> Option<Criticality> {
+        Criticality::said(request)
     }
 
     fn headers<'a>(&self, request: &'a mut Request<B>) -> Option<&'a mut HeaderMap> {

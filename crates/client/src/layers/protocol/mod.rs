@@ -3,7 +3,7 @@
 //! | protocol | requests | answers |
 //! |---|---|---|
 //! | [`Http`] | `http::Request<B>` | `http::Response<_>`: status, `Retry-After` |
-//! | [`Grpc`] | the same, as tonic sends it | the status in the head of the answer |
+//! | [`Grpc`] | the same, as tonic sends it | the status in the head of the answer, or in its [trailers](super::grpc) |
 //! | [`Calls`] | any value | told by functions |
 
 mod calls;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use ::http::HeaderMap;
 
 pub use self::calls::Calls;
-pub use self::criticality::Criticality;
+pub use self::criticality::{CRITICALITY_HEADER, Criticality, CriticalityScoped};
 pub use self::grpc::Grpc;
 pub use self::http::{Http, IDEMPOTENCY_KEY_HEADER, Repeatable, SendOnce};
 use crate::deadline::wire::write_http;
@@ -30,13 +30,13 @@ pub trait RequestPolicy<R> {
     /// A copy to be sent again. `None`: it can be sent only once.
     fn copy(&self, request: &R) -> Option<R>;
 
-    /// How much it matters.
-    fn criticality(&self, request: &R) -> Criticality {
+    /// How much it matters. `None`: it does not say; as much as [what it is made for](Criticality::current).
+    fn criticality(&self, request: &R) -> Option<Criticality> {
         let _ = request;
-        Criticality::Default
+        None
     }
 
-    /// Its headers. `None`: it has none, and carries neither deadline nor root.
+    /// Its headers. `None`: it has none, and carries neither deadline nor root nor how much it matters.
     fn headers<'a>(&self, request: &'a mut R) -> Option<&'a mut HeaderMap> {
         let _ = request;
         None

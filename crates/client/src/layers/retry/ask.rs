@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use semel_proto::v1::retries_client::RetriesClient;
-use semel_proto::v1::{AcquireRetryTokenRequest, AcquireRetryTokenResponse, Failure, RetryVerdict};
+use semel_proto::v1::{
+    AcquireRetryTokenRequest, AcquireRetryTokenResponse, Failure, RetryVerdict, RootRequest,
+};
 use tonic::Request;
 
 use super::verdict::Question;
 use crate::connection::StickyChannel;
 use crate::layers::Criticality;
-use crate::root::Root;
 use crate::rules::{duration, millis, to_wire};
 
 /// How long a caller waits for a node's answer, at most.
@@ -21,16 +22,16 @@ const PAUSE_MS: u64 = 50;
 /// The longest such pause.
 const PAUSE_MAX_MS: u64 = 1_000;
 
-/// A node to ask, and when not to: a budget that is spent is asked for once in a while, not by each call.
+/// Whom to ask, and when not to: a budget that is spent is asked for once in a while, not by each call.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct Granter {
     channel: StickyChannel,
     not_before_ms: AtomicU64,
     /// The same for what may draw on the reserve.
     high_not_before_ms: AtomicU64,
 }
 
-impl Node {
+impl Granter {
     pub(super) const fn new(channel: StickyChannel) -> Self {
         let (not_before_ms, high_not_before_ms) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { channel, not_before_ms, high_not_before_ms }
@@ -74,12 +75,12 @@ impl Node {
     }
 }
 
-/// The question as the contract has it.
+/// The question as the contract has it. `root` still has the retry that is asked for: the node takes it out.
 pub(super) fn to_request(
     question: &Question<'_>,
     (tenant, dependency): (&str, &str),
     request_id: &Bytes,
-    root: &Root,
+    root: RootRequest,
 ) -> AcquireRetryTokenRequest {
     let failure = question.failure.map(|failure| Failure {
         kind: failure.kind.to_wire().into(),
@@ -92,8 +93,7 @@ pub(super) fn to_request(
         failure,
         repeatable: question.is_repeatable,
         attempt: question.attempt,
-        // This retry is out of the root already; the node takes it out itself.
-        root: Some(root.to_wire(question.root_left)),
+        root: Some(root),
         layer: question.layer.to_owned(),
         criticality: question.criticality.to_wire().into(),
         remaining: question.remaining.map(to_wire),

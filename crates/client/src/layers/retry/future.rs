@@ -7,12 +7,12 @@ use futures::future::BoxFuture;
 use pin_project_lite::pin_project;
 use semel_proto::v1::RetryVerdict;
 use tokio::time::{Instant, sleep};
-use tower::{Service, ServiceExt};
+use tower::Service;
 
 use super::layer::RetryLayer;
 use super::retries::Decision;
-use super::verdict::{Question, name};
-use crate::deadline::{Deadline, now};
+use super::verdict::name;
+use crate::deadline::now;
 use crate::failure::Failure;
 use crate::layers::{BoxError, Criticality, Ending, Protocol, outcome_of};
 use crate::root::{Root, RootScoped};
@@ -136,47 +136,21 @@ impl<S, P, R> Call<S, P, R> {
             // Its body holds a connection.
             drop(result);
             sleep(grant.wait).await;
-            let spent = grant.spend();
             self.copy = self.layer.protocol.copy(&request);
             attempt += 1;
-            result = self.send(request).await;
-            let ending = outcome_of(&self.layer.protocol, &result);
-            if matches!(ending, Some(Ending::Refused(_))) {
-                spent.give_back();
-            }
-            match self.mendable(ending) {
+            let sending = grant.send(&mut self.service, request, &self.layer.protocol);
+            result = self.root.clone().scope(sending).await;
+            match self.mendable(outcome_of(&self.layer.protocol, &result)) {
                 Some(next) => failure = next,
                 None => return result,
             }
         }
     }
 
-    async fn send<T>(&mut self, request: R) -> Result<T, BoxError>
-    where
-        S: Service<R, Response = T>,
-        S::Error: Into<BoxError>,
-    {
-        let service = &mut self.service;
-        let sending = async {
-            let service = service.ready().await.map_err(Into::into)?;
-            service.call(request).await.map_err(Into::into)
-        };
-        self.root.clone().scope(sending).await
-    }
-
     async fn decide(&mut self, attempt: u32, failure: Failure) -> Decision {
         let retries = &self.layer.retries;
-        let question = Question {
-            failure: Some(failure),
-            is_repeatable: self.is_repeatable,
-            attempt,
-            root_left: self.root.left(),
-            layer: retries.layer(),
-            criticality: self.criticality,
-            remaining: Deadline::current().map(Deadline::left),
-            expected: retries.expected(),
-            is_breaker_open: retries.is_breaker_open(),
-        };
+        let question =
+            retries.question(Some(failure), attempt, self.is_repeatable, self.criticality);
         let decision = retries.decide(&question, &self.request_id, &self.root).await;
         if let Some(metrics) = &self.layer.metrics {
             let verdict = decision.as_ref().err().copied().unwrap_or(RetryVerdict::Granted);

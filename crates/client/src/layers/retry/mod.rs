@@ -6,8 +6,10 @@
 //! only while it does not answer, this process's own first attempts pay. Then the jittered backoff of the
 //! policy is waited for, on top of what the dependency asked for itself.
 //!
-//! A token that a node granted goes back to it if its retry is not sent after all: the call was dropped during
-//! the backoff, or a layer below refused it.
+//! If a retry is not sent after all, since the call was dropped during the backoff or a layer below refused it,
+//! what paid for it goes back: the retry into the root, a leased token into its lease, and one that a node granted
+//! to that node. Only a call that is dropped while a node is being asked leaves the token charged that it may have
+//! been granted.
 //!
 //! Every first attempt is counted for the budget, but one that a layer below refused. Put it above a breaker and
 //! an attempt's deadline, so that they see each attempt; a refusal of theirs ends the call.
@@ -33,7 +35,6 @@ pub use self::future::ResponseFuture;
 pub use self::layer::RetryLayer;
 pub use self::retries::Retries;
 pub use self::service::RetryService;
-pub(crate) use self::verdict::Question;
 
 #[cfg(test)]
 mod tests;

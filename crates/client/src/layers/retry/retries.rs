@@ -7,16 +7,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use semel_proto::v1::RetryVerdict;
 
-use super::ask::{Node, to_request};
-use super::grant::Grant;
+use super::ask::{Granter, to_request};
+use super::grant::{Grant, Payment};
 use super::verdict::{Question, judge};
 use crate::breakers::Breaker;
 use crate::connection::StickyChannel;
+use crate::deadline::Deadline;
 use crate::dice::Dice;
+use crate::failure::Failure;
+use crate::layers::Criticality;
 use crate::root::Root;
 use crate::rules::{Rules, duration};
-use crate::tokens::Budget;
-use crate::tokens::Granted;
+use crate::tokens::{Budget, Granted};
 
 /// What the retries and hedges of one dependency are decided by. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug)]
@@ -26,7 +28,7 @@ pub struct Retries(Arc<Inner>);
 struct Inner {
     budget: Budget,
     dice: Dice,
-    node: Option<Arc<Node>>,
+    granter: Option<Arc<Granter>>,
     breaker: Option<Breaker>,
     layer: String,
     /// How long attempts take that succeed, in microseconds: an average that forgets.
@@ -43,7 +45,7 @@ impl Retries {
         Self(Arc::new(Inner {
             budget,
             dice,
-            node: None,
+            granter: None,
             breaker: None,
             layer: String::new(),
             expected_us: Arc::default(),
@@ -53,7 +55,7 @@ impl Retries {
     /// Asks the node at the other end for a token when none is in hand.
     #[must_use]
     pub fn asking(self, channel: impl Into<StickyChannel>) -> Self {
-        self.with(|inner| inner.node = Some(Arc::new(Node::new(channel.into()))))
+        self.with(|inner| inner.granter = Some(Arc::new(Granter::new(channel.into()))))
     }
 
     /// Sends nothing again while this breaker is open.
@@ -112,16 +114,28 @@ impl Retries {
         self.0.expected_us.store(average_us, Ordering::Relaxed);
     }
 
-    pub(crate) fn expected(&self) -> Duration {
+    fn expected(&self) -> Duration {
         Duration::from_micros(self.0.expected_us.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn is_breaker_open(&self) -> bool {
-        self.0.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed())
-    }
-
-    pub(crate) fn layer(&self) -> &str {
-        &self.0.layer
+    /// Asks about a call that has had so many attempts, of which the last failed so, or is slow.
+    pub(crate) fn question(
+        &self,
+        failure: Option<Failure>,
+        attempt: u32,
+        is_repeatable: bool,
+        criticality: Criticality,
+    ) -> Question<'_> {
+        Question {
+            failure,
+            is_repeatable,
+            attempt,
+            layer: &self.0.layer,
+            criticality,
+            remaining: Deadline::current().map(Deadline::left),
+            expected: self.expected(),
+            is_breaker_open: self.0.breaker.as_ref().is_some_and(|breaker| !breaker.is_closed()),
+        }
     }
 
     /// Decides whether a call is sent again, and pays for it.
@@ -132,63 +146,43 @@ impl Retries {
         root: &Root,
     ) -> Decision {
         let rules = self.rules();
-        let wait = judge(question, &rules, self.0.dice.roll())?;
-        if !root.take_one() {
-            return Err(RetryVerdict::RootExhausted);
-        }
-        let paid = self.pay(question, wait, request_id, root).await;
-        if paid.is_err() {
-            root.put_back(1);
-        }
-        paid
-    }
-
-    /// Pays for a hedge: out of what is in hand, since the slow attempt may end at any moment.
-    pub(crate) fn pay_hedge(&self, question: &Question<'_>, root: Option<&Root>) -> bool {
-        let is_fine = judge(question, &self.rules(), 0).is_ok();
-        if !is_fine || root.is_some_and(|root| !root.take_one()) {
-            return false;
-        }
-        let paid = self.0.budget.try_spend().is_ok();
-        if !paid && let Some(root) = root {
-            root.put_back(1);
-        }
-        paid
-    }
-
-    /// Pays: from what is leased, by asking the node, or from the own share, in this order. The node may
-    /// say how long to wait.
-    async fn pay(
-        &self,
-        question: &Question<'_>,
-        wait: Duration,
-        request_id: &Bytes,
-        root: &Root,
-    ) -> Decision {
-        let rules = self.rules();
-        let is_common = question.failure.is_none_or(|failure| rules.costs_a_token(failure.kind));
-        if is_common && self.0.budget.try_spend().is_ok() {
-            return Ok(Grant::in_hand(wait));
-        }
+        let root_left = root.left();
+        let wait = judge(question, root_left, &rules, self.0.dice.roll())?;
+        let grant = Grant::of(Some(root)).ok_or(RetryVerdict::RootExhausted)?;
         let budget = &self.0.budget;
+        let is_common = question.failure.is_none_or(|failure| rules.costs_a_token(failure.kind));
+        if is_common && let Ok(token) = budget.take() {
+            return Ok(grant.paid(budget, Payment::InHand(token), wait));
+        }
         let now_ms = budget.now_ms();
-        let node =
-            self.0.node.as_ref().filter(|node| node.may_be_asked(question.criticality, now_ms));
-        let Some(node) = node.filter(|_| !budget.is_out_of_reach()) else {
+        let granter = self.0.granter.as_ref();
+        let granter = granter.filter(|node| node.may_be_asked(question.criticality, now_ms));
+        let Some(granter) = granter.filter(|_| !budget.is_out_of_reach()) else {
             return Err(RetryVerdict::BudgetExhausted);
         };
         let names = (budget.tenant(), budget.dependency());
-        let message = to_request(question, names, request_id, root);
-        match node.ask(message, question.criticality, now_ms).await {
+        let message = to_request(question, names, request_id, root.to_wire(root_left));
+        match granter.ask(message, question.criticality, now_ms).await {
             Some(reply) if reply.verdict() == RetryVerdict::Granted => {
                 root.cap(reply.root_retries_left);
                 let wait = reply.delay.as_ref().map(duration).unwrap_or_default();
                 let granted = Granted { token: reply.token, node: reply.node };
-                Ok(Grant::of_node(wait, budget.clone(), granted))
+                Ok(grant.paid(budget, Payment::OfNode(granted), wait))
             }
             Some(reply) => Err(reply.verdict()),
-            None if budget.spend_share() => Ok(Grant::in_hand(wait)),
-            None => Err(RetryVerdict::BudgetExhausted),
+            None => {
+                let own = budget.take_own().ok_or(RetryVerdict::BudgetExhausted)?;
+                Ok(grant.paid(budget, Payment::InHand(own), wait))
+            }
         }
+    }
+
+    /// Pays for a hedge: out of what is in hand, since the slow attempt may end at any moment.
+    pub(crate) fn pay_hedge(&self, question: &Question<'_>, root: Option<&Root>) -> Option<Grant> {
+        let root_left = root.map_or(u32::MAX, Root::left);
+        judge(question, root_left, &self.rules(), 0).ok()?;
+        let grant = Grant::of(root)?;
+        let token = self.0.budget.take().ok()?;
+        Some(grant.paid(&self.0.budget, Payment::InHand(token), Duration::ZERO))
     }
 }

@@ -5,7 +5,7 @@ use tower::Service;
 use super::future::{Call, ResponseFuture};
 use super::layer::RetryLayer;
 use crate::deadline::now;
-use crate::layers::{BoxError, Protocol};
+use crate::layers::{BoxError, Criticality, Protocol};
 use crate::root::Root;
 
 /// Sends failed calls again: see the [module](super).
@@ -45,7 +45,7 @@ where
         let call = Call {
             layer: self.layer.clone(),
             is_repeatable: self.layer.protocol.is_repeatable(&request),
-            criticality: self.layer.protocol.criticality(&request),
+            criticality: Criticality::of(&self.layer.protocol, &request),
             copy: self.layer.protocol.copy(&request),
             request_id,
             root: root.clone(),

@@ -178,3 +178,33 @@ async fn another_layer_retries_if_the_policy_says_so() {
     call(&retries.of_layer("gateway"), &dependency, read()).await.unwrap();
     assert_eq!(dependency.attempts(), 4);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_is_given_up_before_it_is_sent_costs_nothing() {
+    let (retries, root) = (retries(10), Root::new("root", 4));
+    let dependency = Scripted::new([Act::Answer(429)]);
+    dependency.replies(http::header::RETRY_AFTER, "7");
+    let calling = root.clone().scope(call(&retries, &dependency, read()));
+    assert!(tokio::time::timeout(Duration::from_secs(6), calling).await.is_err());
+    assert_eq!(dependency.attempts(), 1);
+    assert_eq!((retries.budget().in_hand(), root.left()), (10, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_a_layer_below_refuses_costs_nothing() {
+    let (retries, root) = (retries(10), Root::new("root", 4));
+    let failing = Scripted::new([Act::Answer(500)]);
+    let (asked, breaker) = (failing.clone(), std::sync::atomic::AtomicBool::new(true));
+    let breaker = std::sync::Arc::new(breaker);
+    let inner = tower::service_fn(move |request| {
+        let lets = breaker.swap(false, std::sync::atomic::Ordering::Relaxed);
+        let asked = asked.clone();
+        async move {
+            if lets { asked.oneshot(request).await } else { Err(Refused::BulkheadFull.into()) }
+        }
+    });
+    let layered = RetryLayer::new(Http::default(), retries.clone()).layer(inner);
+    let error = root.clone().scope(layered.oneshot(read())).await.unwrap_err();
+    assert_eq!(Refused::find(&*error), Some(&Refused::BulkheadFull));
+    assert_eq!((retries.budget().in_hand(), root.left()), (10, 4));
+}

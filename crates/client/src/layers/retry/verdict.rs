@@ -17,8 +17,6 @@ pub(crate) struct Question<'a> {
     pub(crate) is_repeatable: bool,
     /// Attempts that the call has had, from 1.
     pub(crate) attempt: u32,
-    /// Retries that the root has left.
-    pub(crate) root_left: u32,
     pub(crate) layer: &'a str,
     pub(crate) criticality: Criticality,
     /// What remains of the operation's deadline; `None`: it has none.
@@ -27,13 +25,15 @@ pub(crate) struct Question<'a> {
     pub(crate) is_breaker_open: bool,
 }
 
-/// How long to wait before the retry, if the budget pays for it. `roll` is uniform.
+/// How long to wait before the retry, if the budget pays for it. The root has so many retries left; `roll` is
+/// uniform.
 ///
 /// # Errors
 ///
 /// Why not.
 pub(super) fn judge(
     question: &Question<'_>,
+    root_left: u32,
     rules: &Rules,
     roll: u64,
 ) -> Result<Duration, RetryVerdict> {
@@ -51,7 +51,7 @@ pub(super) fn judge(
     if question.attempt >= rules.attempts_max {
         return Err(RetryVerdict::AttemptsExhausted);
     }
-    if question.root_left == 0 {
+    if root_left == 0 {
         return Err(RetryVerdict::RootExhausted);
     }
     let wait = question.failure.map(|failure| delay(rules, &failure, question.attempt, roll));
@@ -98,7 +98,6 @@ mod tests {
             failure: Some(Failure::of(FailureKind::UnknownOutcome)),
             is_repeatable: true,
             attempt: 1,
-            root_left: 4,
             layer: "edge",
             criticality: Criticality::Default,
             remaining: Some(Duration::from_millis(61)),
@@ -111,17 +110,19 @@ mod tests {
     fn the_first_reason_that_applies_is_the_answer() {
         let last = Question { is_breaker_open: true, ..fine() };
         let sixth = Question { remaining: Some(Duration::from_millis(60)), ..last };
-        let fifth = Question { root_left: 0, ..sixth };
-        let fourth = Question { attempt: 3, ..fifth };
+        let fourth = Question { attempt: 3, ..sixth };
         let third = Question { layer: "client", ..fourth };
         let second = Question { is_repeatable: false, ..third };
         let first = Question { failure: Some(Failure::of(FailureKind::Rejected)), ..second };
-        let of = |question: &Question<'_>| judge(question, &rules(), u64::MAX);
+        let with =
+            |question: &Question<'_>, root_left| judge(question, root_left, &rules(), u64::MAX);
+        let of = |question: &Question<'_>| with(question, 0);
         assert_eq!(of(&first), Err(RetryVerdict::NotRetryable));
         assert_eq!(of(&second), Err(RetryVerdict::Unsafe));
         assert_eq!(of(&third), Err(RetryVerdict::NotThisLayer));
         assert_eq!(of(&fourth), Err(RetryVerdict::AttemptsExhausted));
-        assert_eq!(of(&fifth), Err(RetryVerdict::RootExhausted));
+        assert_eq!(of(&sixth), Err(RetryVerdict::RootExhausted));
+        let of = |question: &Question<'_>| with(question, 4);
         assert_eq!(of(&sixth), Err(RetryVerdict::Deadline));
         assert_eq!(of(&last), Err(RetryVerdict::BreakerOpen));
         assert_eq!(of(&fine()), Ok(Duration::from_millis(50)));
@@ -132,11 +133,11 @@ mod tests {
         let unsafe_one = Question { is_repeatable: false, ..fine() };
         for kind in [FailureKind::NotSent, FailureKind::InProgress] {
             let question = Question { failure: Some(Failure::of(kind)), ..unsafe_one };
-            assert!(judge(&question, &rules(), 0).is_ok(), "{kind:?}");
+            assert!(judge(&question, 4, &rules(), 0).is_ok(), "{kind:?}");
         }
         let hedge = Question { failure: None, ..fine() };
-        assert_eq!(judge(&hedge, &rules(), u64::MAX), Ok(Duration::ZERO));
+        assert_eq!(judge(&hedge, 4, &rules(), u64::MAX), Ok(Duration::ZERO));
         let hedge = Question { failure: None, ..unsafe_one };
-        assert_eq!(judge(&hedge, &rules(), 0), Err(RetryVerdict::Unsafe));
+        assert_eq!(judge(&hedge, 4, &rules(), 0), Err(RetryVerdict::Unsafe));
     }
 }
