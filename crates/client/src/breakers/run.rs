@@ -17,7 +17,7 @@ use tonic::{Request, Status, Streaming};
 
 use super::reports::Reports;
 use super::{Breaker, Breakers, Entry};
-use crate::connection::{Refusal, StickyChannel};
+use crate::connection::{Reason, Refusal, StickyChannel};
 use crate::dice::between;
 use crate::failure::grpc::is_final;
 
@@ -27,6 +27,8 @@ const LOST_PAUSE: Duration = Duration::from_millis(100);
 const LOST_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Without a watch, between two looks at the breakers, whatever the node says.
 const LOOK_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// At most so many reports when a client closes.
+const LAST_REPORTS_MAX: u32 = 2;
 /// So many breakers are looked at at once.
 const LOOKS_AT_ONCE: usize = 8;
 
@@ -50,7 +52,10 @@ impl Breakers {
                 _ = &mut all => {}
             }
         }
-        self.report_once(&mut reports).await;
+        // One that was not answered goes first, and what gathered behind it next.
+        for _ in 0..LAST_REPORTS_MAX {
+            self.report_once(&mut reports).await;
+        }
         self.lose();
     }
 
@@ -190,7 +195,8 @@ impl Breakers {
     async fn report(&self, reports: &mut Reports, lost: &Notify, reported: &Notify) {
         let shared = &self.0.shared;
         loop {
-            if !reports.is_pending() {
+            // Looked for, too: what was counted while another report went out again has said so already.
+            if !reports.is_pending() && !self.has_outcomes() {
                 shared.outcomes.notified().await;
             }
             let gathering = async {
@@ -206,6 +212,10 @@ impl Breakers {
             }
             reported.notify_one();
         }
+    }
+
+    fn has_outcomes(&self) -> bool {
+        self.all().iter().any(|entry| entry.has_report())
     }
 
     async fn report_once(&self, reports: &mut Reports) {
@@ -256,6 +266,6 @@ impl Breakers {
 fn come_back_after(status: &Status) -> Option<Duration> {
     let refusal = Refusal::of(status);
     let (shortest, longest) = LOOK_PAUSES;
-    let is_full = refusal.reason.as_str() == "WATCHERS_FULL";
+    let is_full = refusal.reason == Reason::WatchersFull;
     is_full.then(|| refusal.retry_after.unwrap_or(longest).clamp(shortest, longest))
 }

@@ -46,6 +46,8 @@ pub(crate) struct Book {
     pub(crate) breaker: BreakerSnapshot,
     /// No place for a watcher: come back after so long.
     pub(crate) full_for: Option<Duration>,
+    /// So many answers to reports are lost.
+    pub(crate) reports_lost: u32,
     /// How long the state of a breaker takes to be told.
     pub(crate) state_takes: Duration,
     watchers: Vec<Watcher>,
@@ -115,6 +117,7 @@ impl Node {
             isolated_for: None,
             breaker,
             full_for: None,
+            reports_lost: 0,
             state_takes: Duration::ZERO,
             watchers: Vec::new(),
             failed: 0,
@@ -286,6 +289,10 @@ impl Breakers for Node {
                 book.judge(&request.outcomes);
             }
             book.reports.push(request);
+            if let Some(left) = book.reports_lost.checked_sub(1) {
+                book.reports_lost = left;
+                return Err(Status::unavailable("the answer is lost"));
+            }
             let (node, breakers) = (book.node.clone(), vec![book.breaker.clone()]);
             Ok(Response::new(v1::ReportOutcomesResponse { counted: true, node, breakers }))
         })
