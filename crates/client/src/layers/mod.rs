@@ -107,7 +107,7 @@ pub mod stack;
 pub use self::breaker::{BreakerLayer, BreakerService};
 pub use self::bulkhead::{BulkheadLayer, BulkheadService};
 pub use self::deadline::{DeadlineLayer, DeadlineService};
-pub(crate) use self::ending::{Ending, outcome_of, when_known};
+pub(crate) use self::ending::{Ending, gravest, outcome_of, when_known};
 pub use self::grpc::{GrpcService, GrpcStack, ReplayBody, ToldBody, Trailers, status_of};
 pub use self::hedge::{HedgeLayer, HedgeService, HedgeSettings};
 pub use self::idempotency::{IdempotencyLayer, IdempotencyService};
