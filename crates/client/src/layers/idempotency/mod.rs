@@ -143,7 +143,8 @@
 //! - It does not make the work and its record one step: between the handler's effect and the completion a process
 //!   can be lost. Hand [`Held::derived_key`](crate::once::Held::derived_key) to the provider, or write
 //!   [`Held::fence`](crate::once::Held::fence) along with the effect.
-//! - In tasks, what is local to the caller's task is not there, but for the [root](crate::Root).
+//! - In tasks, what is local to the caller's task is not there, but for the [root](crate::Root) and how much the
+//!   request [matters](crate::layers::Criticality).
 //! - It does not know when an intent was made, unless it is [told](IdempotencyLayer::first_sent_by): a key that
 //!   comes after its retention runs again.
 //!
