@@ -137,7 +137,7 @@ impl Consumer {
 
     /// How many handlers run side by side: at least 1. Default: 16. Those that wait hold their leases.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
-        self.concurrency = concurrency.max(1);
+        self.concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 
