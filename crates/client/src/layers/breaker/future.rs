@@ -89,3 +89,9 @@ fn tell(ticket: Ticket, ending: Option<Ending>) {
         },
     }
 }
+
+impl<F, P, T> std::fmt::Debug for ResponseFuture<F, P, T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

@@ -60,3 +60,9 @@ where
         }
     }
 }
+
+impl<F, T> std::fmt::Debug for ResponseFuture<F, T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

@@ -116,3 +116,9 @@ impl<P> Ending<P> {
         });
     }
 }
+
+impl<F, P> std::fmt::Debug for ResponseFuture<F, P> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

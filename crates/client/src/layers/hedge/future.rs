@@ -165,3 +165,9 @@ impl<S, P, R> Hedging<S, P, R> {
         }
     }
 }
+
+impl<S, P, R, F, T> std::fmt::Debug for ResponseFuture<S, P, R, F, T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

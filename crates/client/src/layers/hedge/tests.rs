@@ -2,10 +2,9 @@ use std::time::Duration;
 
 use tower::{Layer, ServiceExt};
 
-use super::{HedgeLayer, HedgeSettings};
 use crate::deadline::now;
 use crate::layers::tests::{Act, Scripted, read, retries, write};
-use crate::layers::{BoxError, Http, Refused, Retries};
+use crate::layers::{BoxError, HedgeLayer, HedgeSettings, Http, Refused, Retries};
 use crate::root::Root;
 
 const MS: Duration = Duration::from_millis(1);

@@ -176,3 +176,9 @@ impl<S, P, R> Drop for Call<S, P, R> {
         self.count();
     }
 }
+
+impl<S, P, R, F, T> std::fmt::Debug for ResponseFuture<S, P, R, F, T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

@@ -12,7 +12,8 @@
 //! been granted.
 //!
 //! Every first attempt is counted for the budget, but one that a layer below refused. Put it above a breaker and
-//! an attempt's deadline, so that they see each attempt; a refusal of theirs ends the call.
+//! an attempt's deadline, so that they see each attempt; a refusal of theirs ends the call: with the failure before
+//! it, if that attempt perhaps was carried out.
 //!
 //! A policy that only observes is observed by nodes: they grant every token. How many attempts a call has, and
 //! which failures are mended, stays as the policy says.
@@ -26,15 +27,12 @@ mod ask;
 mod backoff;
 mod future;
 mod grant;
-mod layer;
-mod retries;
-mod service;
+pub(super) mod layer;
+pub(super) mod retries;
+pub(super) mod service;
 mod verdict;
 
 pub use self::future::ResponseFuture;
-pub use self::layer::RetryLayer;
-pub use self::retries::Retries;
-pub use self::service::RetryService;
 
 #[cfg(test)]
 mod tests;

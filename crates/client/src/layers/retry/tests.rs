@@ -4,10 +4,11 @@ use std::time::Duration;
 use semel_proto::v1::RetryPolicy;
 use tower::{Layer, ServiceExt};
 
-use super::{Retries, RetryLayer};
 use crate::deadline::{Deadline, now};
 use crate::layers::tests::{Act, Scripted, breaker, read, retries, write};
-use crate::layers::{BoxError, BreakerLayer, DeadlineLayer, Http, Refused, SendOnce};
+use crate::layers::{
+    BoxError, BreakerLayer, DeadlineLayer, Http, Refused, Retries, RetryLayer, SendOnce,
+};
 use crate::root::{ROOT_HEADER, Root};
 
 type Answer = Result<http::Response<&'static str>, BoxError>;
