@@ -236,7 +236,12 @@ impl Breakers {
                     }
                 }
             }
-            Err(status) => reports.failed(is_final(status.code())),
+            Err(status) if is_final(status.code()) => {
+                if reports.refused() {
+                    tracing::warn!(%status, "a node does not take reports of calls");
+                }
+            }
+            Err(_) => reports.failed(),
         }
     }
 

@@ -4,7 +4,8 @@
 //! layer, the attempts of this call and the retries of its [root](crate::Root), the deadline, the breaker, the
 //! budget. A token is taken from what is leased, which costs nothing; only without one the node is asked, and
 //! only while it does not answer, this process's own first attempts pay. Then the jittered backoff of the
-//! policy is waited for, on top of what the dependency asked for itself.
+//! policy is waited for, on top of what the dependency asked for itself; without a deadline, for no longer than twice
+//! the longest backoff.
 //!
 //! If a retry is not sent after all, since the call was dropped during the backoff or a layer below refused it,
 //! what paid for it goes back: the retry into the root, a leased token into its lease, and one that a node granted
