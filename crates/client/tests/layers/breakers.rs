@@ -219,6 +219,23 @@ async fn a_look_that_waits_for_its_answer_holds_up_no_report() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_policy_that_takes_its_time_holds_up_no_change() {
+    let (node, channel) = Node::start();
+    node.book(|book| (book.policy_takes, book.breaker.policy_version) = (MS * 450, 1));
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            assert!(!breaker.is_local());
+            opened(&node);
+            sleep(MS * 50).await;
+            call(&breaker, Outcome::Succeeded).await.unwrap_err();
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_probe_that_ended_without_a_node_silences_no_later_report() {
     let (node, channel) = Node::start();
     let client = Client::new(channel);

@@ -48,8 +48,9 @@ pub(crate) struct Book {
     pub(crate) full_for: Option<Duration>,
     /// So many answers to reports are lost.
     pub(crate) reports_lost: u32,
-    /// How long the state of a breaker takes to be told.
+    /// How long the state of a breaker takes to be told, and its policy.
     pub(crate) state_takes: Duration,
+    pub(crate) policy_takes: Duration,
     watchers: Vec<Watcher>,
     failed: u64,
     succeeded: u64,
@@ -119,6 +120,7 @@ impl Node {
             full_for: None,
             reports_lost: 0,
             state_takes: Duration::ZERO,
+            policy_takes: Duration::ZERO,
             watchers: Vec::new(),
             failed: 0,
             succeeded: 0,
@@ -345,6 +347,7 @@ impl Breakers for Node {
         &self,
         _: Request<v1::GetBreakerPolicyRequest>,
     ) -> Answer<v1::GetBreakerPolicyResponse> {
+        tokio::time::sleep(self.book(|book| book.policy_takes)).await;
         let policy = Some(v1::BreakerPolicy::default());
         Ok(Response::new(v1::GetBreakerPolicyResponse { policy, ..Default::default() }))
     }
