@@ -10,7 +10,7 @@ use crate::failure::{Classify, FailureKind};
 use crate::layers::{BoxError, Ending, Refused, when_known};
 
 pin_project! {
-    /// The future of [`BreakerService`](super::BreakerService).
+    /// The future of [`BreakerService`](crate::layers::BreakerService).
     pub struct ResponseFuture<F, P, T> {
         #[pin]
         state: State<F, P, T>,

@@ -9,7 +9,7 @@ use super::service::Place;
 use crate::layers::{BoxError, Refused};
 
 pin_project! {
-    /// The future of [`BulkheadService`](super::BulkheadService).
+    /// The future of [`BulkheadService`](crate::layers::BulkheadService).
     pub struct ResponseFuture<F, T> {
         #[pin]
         state: State<F, T>,

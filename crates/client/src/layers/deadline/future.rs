@@ -12,7 +12,7 @@ use crate::layers::{BoxError, Ending as Outcome, Refused, outcome_of, when_known
 use crate::root::Handed;
 
 pin_project! {
-    /// The future of [`DeadlineService`](super::DeadlineService).
+    /// The future of [`DeadlineService`](crate::layers::DeadlineService).
     pub struct ResponseFuture<F, P> {
         #[pin]
         state: State<F>,

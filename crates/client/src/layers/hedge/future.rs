@@ -18,7 +18,7 @@ use crate::metrics::Hedge;
 use crate::root::Root;
 
 pin_project! {
-    /// The future of [`HedgeService`](super::HedgeService). It allocates nothing until a call is slow.
+    /// The future of [`HedgeService`](crate::layers::HedgeService). It allocates nothing until a call is slow.
     pub struct ResponseFuture<S, P, R, F, T> {
         #[pin]
         first: F,

@@ -18,7 +18,7 @@ use crate::layers::{BoxError, Criticality, Ending, Protocol, gravest, outcome_of
 use crate::root::{Root, RootScoped};
 
 pin_project! {
-    /// The future of [`RetryService`](super::RetryService). It allocates nothing until an attempt fails.
+    /// The future of [`RetryService`](crate::layers::RetryService). It allocates nothing until an attempt fails.
     pub struct ResponseFuture<S, P, R, F, T> {
         #[pin]
         state: State<S, P, R, F, T>,
