@@ -72,7 +72,7 @@ async fn a_worker_lost_after_the_provider_answered_leaves_one_charge() {
 
     let look = async |key: &StuckKey| {
         assert_eq!(key.state, StuckState::Lapsed);
-        match (&*key.name.key, provider.charges(&key.derived_key)) {
+        match (key.name.key(), provider.charges(&key.derived_key)) {
             ("unclear", _) => None,
             (_, 0) => Some(Resolution::NotDone),
             (_, _) => Some(Resolution::Succeeded(Response::new(200, "found at the provider"))),

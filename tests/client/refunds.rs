@@ -96,7 +96,7 @@ async fn what_a_node_granted_for_a_retry_that_is_given_up_is_back_in_its_budget(
         let busy = service_fn(async |_: Request<String>| {
             let mut answer = Response::new(());
             *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-            answer.headers_mut().insert("retry-after", "50".parse().unwrap());
+            answer.headers_mut().insert("retry-after", "35".parse().unwrap());
             Ok::<_, BoxError>(answer)
         });
         let service = RetryLayer::new(Http::default(), retries.clone()).layer(busy);

@@ -98,10 +98,9 @@ async fn publish(
     consumer: &Consumer,
     messages: Vec<Message>,
 ) -> Result<bool, Failure> {
-    let events = messages.into_iter().map(|message| Event {
-        key: format!("outbox-{}", message.id),
-        fingerprint: Intent::new("orders.publish", "orders").bytes(message.text.as_bytes()),
-        payload: message,
+    let events = messages.into_iter().map(|message| {
+        let intent = Intent::new("orders.publish", "orders").bytes(message.text.as_bytes());
+        Event::new(format!("outbox-{}", message.id), intent, message)
     });
     let deadline = Deadline::within(Duration::from_secs(30));
     let consumed = consumer

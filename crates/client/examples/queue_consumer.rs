@@ -88,10 +88,9 @@ async fn consume(queue: &tokio_postgres::Client) -> Result<(), Failure> {
             continue;
         }
         step("fetched").await;
-        let events = delivered.into_iter().map(|delivery| Event {
-            key: delivery.event.clone(),
-            fingerprint: Intent::new(OPERATION, "").bytes(&delivery.cents.to_be_bytes()),
-            payload: delivery,
+        let events = delivered.into_iter().map(|delivery| {
+            let intent = Intent::new(OPERATION, "").bytes(&delivery.cents.to_be_bytes());
+            Event::new(delivery.event.clone(), intent, delivery)
         });
         let deadline = Deadline::within(Duration::from_secs(30));
         let consumed = consumer

@@ -73,6 +73,7 @@
 //! let retries = semel.retries(&tokens, "stripe")?;
 //! let stripe = Stack::new(Http::default(), retries, breakers.breaker("stripe")?)
 //!     .attempt_within(Duration::from_secs(3))
+//!     .outside()
 //!     .layer(service_fn(send));
 //!
 //! let charge = semel
@@ -173,6 +174,8 @@
 //! - `tls`, a default: connections to `https://` nodes. Without it no C compiler is needed
 //! - `postgres`: the module `local`
 
+#![deny(missing_debug_implementations)]
+
 pub mod breakers;
 mod clock;
 pub mod connection;
@@ -194,7 +197,8 @@ mod rules;
 pub mod tokens;
 mod wire;
 
-pub use self::connection::{Client, Error, Reason};
+pub use self::connection::client::Client;
+pub use self::connection::error::{Error, Reason};
 pub use self::deadline::Deadline;
 pub use self::dice::Dice;
 pub use self::failure::{Classify, Failure, FailureKind, WorkDone};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use semel_client::Dice;
 use semel_client::breakers::{BreakerSettings, Breakers};
-use semel_client::layers::{Http, Stack, hedge::HedgeSettings, retry::Retries};
+use semel_client::layers::{HedgeSettings, Http, Retries, Stack};
 use semel_client::tokens::{RetryTokenSettings, RetryTokens};
 use serde::Serialize;
 use tokio::runtime::Builder;

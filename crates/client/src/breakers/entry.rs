@@ -102,6 +102,9 @@ impl Entry {
     pub(super) fn record(&self, outcome: Outcome, took_us: u64, generation: u64) {
         let now_ms = self.shared.now_ms();
         let mut state = self.lock();
+        if generation != state.gate.generation() {
+            return;
+        }
         let slow_us = state.gate.rules().slow_call.map_or(u128::MAX, |slow| slow.as_micros());
         let is_slow = u128::from(took_us) > slow_us;
         if state.tally.generation != generation {
@@ -134,10 +137,15 @@ impl Entry {
         }
     }
 
+    /// Whether there is something to report. Never, while no node is in reach.
+    pub(super) fn has_report(&self) -> bool {
+        self.lock().has_report()
+    }
+
     /// What is to be reported; it is gone from here. Nothing, while no node is in reach.
     pub(super) fn take_report(&self) -> Option<OutcomeReport> {
         let mut state = self.lock();
-        if state.tally.is_empty() || state.gate.source() == Source::Local {
+        if !state.has_report() {
             return None;
         }
         let generation = state.tally.generation;
@@ -217,6 +225,12 @@ impl Entry {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has_report(&self) -> bool {
+        !self.tally.is_empty() && self.gate.source() == Source::Fleet
     }
 }
 

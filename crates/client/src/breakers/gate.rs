@@ -91,6 +91,10 @@ impl Gate {
         self.rules = rules;
     }
 
+    pub(super) const fn generation(&self) -> u64 {
+        self.generation
+    }
+
     pub(super) const fn source(&self) -> Source {
         self.source
     }

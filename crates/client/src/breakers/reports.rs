@@ -21,11 +21,21 @@ pub(super) struct Reports {
     pending: Option<ReportOutcomesRequest>,
     tries: u32,
     lost: u32,
+    is_refused: bool,
 }
 
 impl Reports {
     pub(super) const fn new(tenant: String, reporter: Bytes) -> Self {
-        Self { tenant, reporter, seq: 0, node: Bytes::new(), pending: None, tries: 0, lost: 0 }
+        Self {
+            tenant,
+            reporter,
+            seq: 0,
+            node: Bytes::new(),
+            pending: None,
+            tries: 0,
+            lost: 0,
+            is_refused: false,
+        }
     }
 
     /// The report to send: the one that was not answered, or one of what `gather` gives.
@@ -53,17 +63,25 @@ impl Reports {
     pub(super) fn answered(&mut self, node: Bytes) -> bool {
         self.pending = None;
         self.lost = 0;
+        self.is_refused = false;
         let before = std::mem::replace(&mut self.node, node);
         !before.is_empty() && before != self.node
     }
 
-    /// There was no answer, or a refusal for good.
-    pub(super) fn failed(&mut self, is_final: bool) {
+    /// There was no answer.
+    pub(super) fn failed(&mut self) {
         self.lost = self.lost.saturating_add(1);
         // Nobody knows which node it reached: sent again it could count twice.
-        if is_final || self.node.is_empty() || self.tries >= TRIES_MAX {
+        if self.node.is_empty() || self.tries >= TRIES_MAX {
             self.pending = None;
         }
+    }
+
+    /// A node does not take it, and will not: it is in reach all the same. Whether that is news.
+    pub(super) fn refused(&mut self) -> bool {
+        self.pending = None;
+        self.lost = 0;
+        !std::mem::replace(&mut self.is_refused, true)
     }
 
     /// Whether there is one that was not answered.
@@ -95,11 +113,11 @@ mod tests {
         let second = reports.next(|| report(2)).unwrap();
         assert_eq!((second.seq, second.node.as_ref()), (2, &b"node"[..]));
         for _ in 1..TRIES_MAX {
-            reports.failed(false);
+            reports.failed();
             assert_eq!(reports.next(|| panic!("one is pending")), Some(second.clone()));
         }
         assert!(reports.is_lost());
-        reports.failed(false);
+        reports.failed();
         assert_eq!(reports.next(|| report(3)).unwrap().seq, 3);
         assert!(reports.answered(Bytes::from_static(b"another")));
         assert!(!reports.is_lost());
@@ -109,7 +127,19 @@ mod tests {
     fn a_report_to_an_unknown_node_is_not_sent_twice() {
         let mut reports = Reports::new("acme".into(), Bytes::from_static(b"me"));
         reports.next(|| report(1));
-        reports.failed(false);
+        reports.failed();
         assert!(!reports.is_pending());
+    }
+
+    #[test]
+    fn a_node_that_takes_no_reports_is_in_reach_and_that_is_news_once() {
+        let mut reports = Reports::new("acme".into(), Bytes::from_static(b"me"));
+        let mut refused = || {
+            reports.next(|| report(1));
+            (reports.refused(), reports.is_pending(), reports.is_lost())
+        };
+        let told: Vec<_> = (0..=LOST_MAX).map(|_| refused()).collect();
+        assert_eq!(told[0], (true, false, false));
+        assert!(told[1..].iter().all(|told| *told == (false, false, false)), "{told:?}");
     }
 }

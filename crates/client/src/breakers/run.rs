@@ -2,10 +2,12 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures::TryStreamExt;
+use futures::stream::FuturesUnordered;
+use futures::{StreamExt, TryStreamExt};
 use semel_proto::v1::breakers_client::BreakersClient;
 use semel_proto::v1::{
     BreakerSnapshot, BreakerStateRequest, GetBreakerPolicyRequest, ReportOutcomesResponse,
@@ -17,7 +19,7 @@ use tonic::{Request, Status, Streaming};
 
 use super::reports::Reports;
 use super::{Breaker, Breakers, Entry};
-use crate::connection::{Refusal, StickyChannel};
+use crate::connection::{Reason, Refusal, StickyChannel};
 use crate::dice::between;
 use crate::failure::grpc::is_final;
 
@@ -27,6 +29,8 @@ const LOST_PAUSE: Duration = Duration::from_millis(100);
 const LOST_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Without a watch, between two looks at the breakers, whatever the node says.
 const LOOK_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// At most so many reports when a client closes.
+const LAST_REPORTS_MAX: u32 = 2;
 /// So many breakers are looked at at once.
 const LOOKS_AT_ONCE: usize = 8;
 
@@ -50,7 +54,10 @@ impl Breakers {
                 _ = &mut all => {}
             }
         }
-        self.report_once(&mut reports).await;
+        // One that was not answered goes first, and what gathered behind it next.
+        for _ in 0..LAST_REPORTS_MAX {
+            self.report_once(&mut reports).await;
+        }
         self.lose();
     }
 
@@ -97,7 +104,7 @@ impl Breakers {
     }
 
     /// Watches these until the stream ends, and tells how.
-    async fn watch_these(&self, watched: &[std::sync::Arc<Entry>], losses: &mut u32) -> Status {
+    async fn watch_these(&self, watched: &[Arc<Entry>], losses: &mut u32) -> Status {
         let shared = &self.0.shared;
         let dependencies = watched.iter().map(|entry| entry.dependency.clone()).collect();
         let request = WatchBreakersRequest { tenant: shared.tenant.clone(), dependencies };
@@ -107,13 +114,20 @@ impl Breakers {
                 Ok(reply) => reply.into_inner(),
                 Err(status) => return status,
             };
+        // Beside the changes: an answer that takes its time must hold none of them up.
+        let mut learning = FuturesUnordered::new();
         loop {
-            match stream.message().await {
+            let change = tokio::select! {
+                change = stream.message() => change,
+                Some(()) = learning.next() => continue,
+            };
+            match change {
                 Ok(Some(change)) => {
                     *losses = 0;
-                    if let Some(told) = change.breaker {
-                        self.hear(watched, &told).await;
-                    }
+                    let told = change.breaker.as_ref();
+                    let heard = told.and_then(|told| hear(watched, told));
+                    let heard = heard.filter(|_| learning.len() < watched.len());
+                    learning.extend(heard.map(|entry| self.learn(entry)));
                 }
                 Ok(None) => return Status::unavailable("the watch ended"),
                 Err(status) => return status,
@@ -123,17 +137,13 @@ impl Breakers {
 
     /// The node has no place for another watcher: asks it for the states of these instead, and comes back to the
     /// watch after as long as it said. The first question that gets no answer ends it.
-    async fn look_at(
-        &self,
-        watched: &[std::sync::Arc<Entry>],
-        wait: Duration,
-    ) -> Result<(), Status> {
+    async fn look_at(&self, watched: &[Arc<Entry>], wait: Duration) -> Result<(), Status> {
         let looks = futures::stream::iter(watched.iter().map(Ok));
         looks
             .try_for_each_concurrent(LOOKS_AT_ONCE, |entry| async move {
                 let reply = self.client().breaker_state(self.question(entry)).await?.into_inner();
-                if let Some(told) = &reply.breaker {
-                    self.hear_of(entry, told).await;
+                if reply.breaker.is_some_and(|told| entry.hear(&told)) {
+                    self.learn(entry).await;
                 }
                 Ok::<_, Status>(())
             })
@@ -152,24 +162,14 @@ impl Breakers {
         })
     }
 
-    /// Takes what a node says, and asks for the policy if it is a new one.
-    async fn hear(&self, watched: &[std::sync::Arc<Entry>], told: &BreakerSnapshot) {
-        let Some(entry) = watched.iter().find(|entry| entry.dependency == told.dependency) else {
-            return;
-        };
-        self.hear_of(entry, told).await;
-    }
-
-    async fn hear_of(&self, entry: &Entry, told: &BreakerSnapshot) {
-        if entry.hear(told) {
-            let (tenant, dependency) = (told.tenant.clone(), told.dependency.clone());
-            let request = self.timed(GetBreakerPolicyRequest { tenant, dependency });
-            // Without an answer, the next word from a node has it asked for again.
-            if let Ok(reply) = self.client().get_breaker_policy(request).await
-                && let Some(policy) = &reply.get_ref().policy
-            {
-                entry.learn(policy, reply.get_ref().version);
-            }
+    /// Asks for the policy of a breaker. Without an answer, the next word from a node has it asked for again.
+    async fn learn(&self, entry: &Entry) {
+        let (tenant, dependency) = (self.0.shared.tenant.clone(), entry.dependency.clone());
+        let request = self.timed(GetBreakerPolicyRequest { tenant, dependency });
+        if let Ok(reply) = self.client().get_breaker_policy(request).await
+            && let Some(policy) = &reply.get_ref().policy
+        {
+            entry.learn(policy, reply.get_ref().version);
         }
     }
 
@@ -190,7 +190,8 @@ impl Breakers {
     async fn report(&self, reports: &mut Reports, lost: &Notify, reported: &Notify) {
         let shared = &self.0.shared;
         loop {
-            if !reports.is_pending() {
+            // Looked for, too: what was counted while another report went out again has said so already.
+            if !reports.is_pending() && !self.has_outcomes() {
                 shared.outcomes.notified().await;
             }
             let gathering = async {
@@ -206,6 +207,10 @@ impl Breakers {
             }
             reported.notify_one();
         }
+    }
+
+    fn has_outcomes(&self) -> bool {
+        self.all().iter().any(|entry| entry.has_report())
     }
 
     async fn report_once(&self, reports: &mut Reports) {
@@ -226,7 +231,12 @@ impl Breakers {
                     }
                 }
             }
-            Err(status) => reports.failed(is_final(status.code())),
+            Err(status) if is_final(status.code()) => {
+                if reports.refused() {
+                    tracing::warn!(%status, "a node does not take reports of calls");
+                }
+            }
+            Err(_) => reports.failed(),
         }
     }
 
@@ -252,10 +262,16 @@ impl Breakers {
     }
 }
 
+/// Takes what a node says of one of these, and tells which it is if its policy is a new one.
+fn hear<'a>(watched: &'a [Arc<Entry>], told: &BreakerSnapshot) -> Option<&'a Entry> {
+    let entry = watched.iter().find(|entry| entry.dependency == told.dependency)?;
+    entry.hear(told).then_some(entry)
+}
+
 /// When to come back, if the node refused since it has no place for another watcher.
 fn come_back_after(status: &Status) -> Option<Duration> {
     let refusal = Refusal::of(status);
     let (shortest, longest) = LOOK_PAUSES;
-    let is_full = refusal.reason.as_str() == "WATCHERS_FULL";
+    let is_full = refusal.reason == Reason::WatchersFull;
     is_full.then(|| refusal.retry_after.unwrap_or(longest).clamp(shortest, longest))
 }

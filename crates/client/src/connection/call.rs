@@ -26,6 +26,9 @@ const ATTEMPTS_MAX: u32 = 100;
 /// Less is not given to an attempt, if there is that much.
 const PATIENCE_MIN: Duration = Duration::from_millis(50);
 
+/// So long before its deadline a call is sent once more, though no node is due.
+const LAST_WORD: Duration = Duration::from_millis(100);
+
 /// All nodes, and what is needed to ask them.
 pub(crate) struct Pool {
     pub(crate) nodes: Vec<Node>,
@@ -66,10 +69,8 @@ impl Pool {
                 .ok_or_else(|| Error::Settings("there is no node".to_owned()))?;
             // A first attempt is never held back: that all nodes failed before may be over.
             if attempt > 1 {
-                if aside >= time.deadline.left() {
-                    break;
-                }
-                self.leave_alone(aside).await;
+                let Some(pause) = pause(aside, time.deadline.left(), &last) else { break };
+                self.leave_alone(pause).await;
             }
             let left = time.deadline.left();
             if left.is_zero() {
@@ -152,6 +153,16 @@ impl Pool {
     }
 }
 
+/// How long to leave the nodes alone before the next attempt, if there is one. That none is due before the deadline
+/// does not mean that none is back by then: there is a last word, unless they have too much to do.
+fn pause(aside: Duration, left: Duration, last: &Error) -> Option<Duration> {
+    if aside < left {
+        return Some(aside);
+    }
+    let pause = left.saturating_sub(LAST_WORD);
+    (!pause.is_zero() && !last.is_of_load()).then_some(pause)
+}
+
 /// What of the time that is `left` an attempt gets. One that asks the node to wait gets all that it may
 /// need: whether the node lives is seen by its connection.
 fn share(left: Duration, patience: Duration, wait: Duration) -> Duration {
@@ -204,6 +215,7 @@ fn cause(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::Reason;
 
     #[test]
     fn a_silent_node_leaves_time_for_another() {
@@ -215,5 +227,21 @@ mod tests {
         assert_eq!(share(ms(20), second, none), ms(20));
         assert_eq!(share(ms(10_000), second, ms(3_000)), ms(4_000), "it was asked to wait");
         assert_eq!(share(ms(2_000), second, ms(3_000)), ms(2_000));
+    }
+
+    #[test]
+    fn a_call_has_a_last_word_though_no_node_is_due_before_its_deadline() {
+        let ms = Duration::from_millis;
+        let away = Error::Unanswered { attempts: 3, last: String::new() };
+        let of = |reason| {
+            let (message, field, retry_after) = (String::new(), None, None);
+            Error::refused(Refusal { reason, message, field, retry_after })
+        };
+        assert_eq!(pause(ms(50), ms(1_000), &away), Some(ms(50)));
+        for last in [away, of(Reason::StoreUnavailable)] {
+            assert_eq!(pause(ms(3_000), ms(2_000), &last), Some(ms(1_900)));
+            assert_eq!(pause(ms(1_200), LAST_WORD, &last), None, "that was it");
+        }
+        assert_eq!(pause(ms(3_000), ms(2_000), &of(Reason::Overloaded)), None);
     }
 }

@@ -107,6 +107,7 @@ reasons! {
     TenantDenied = "TENANT_DENIED": "The caller may not act for this tenant.";
     TenantQuota = "TENANT_QUOTA": "The tenant has used up its share.";
     WaitersFull = "WAITERS_FULL": "As many wait as may.";
+    WatchersFull = "WATCHERS_FULL": "As many watch this node as may.";
     Overloaded = "OVERLOADED": "The node has more calls than it can queue.";
     StoreUnavailable = "STORE_UNAVAILABLE": "The store gave no answer: perhaps it was carried out.";
     ShuttingDown = "SHUTTING_DOWN": "The node is shutting down.";
@@ -123,6 +124,7 @@ impl Reason {
                 | Self::ShuttingDown
                 | Self::Overloaded
                 | Self::WaitersFull
+                | Self::WatchersFull
                 | Self::TenantQuota
                 | Self::DeadlineTooShort
         )
@@ -178,6 +180,14 @@ impl Error {
                     | Reason::KeyUnknown
                     | Reason::KeyExpired
             )
+        )
+    }
+
+    /// Whether a node has more to do than it can.
+    pub(crate) const fn is_of_load(&self) -> bool {
+        matches!(
+            self.reason(),
+            Some(Reason::Overloaded | Reason::TenantQuota | Reason::WaitersFull)
         )
     }
 

@@ -12,17 +12,18 @@
 //! It knows nothing of what the calls mean.
 
 mod call;
-mod client;
-mod error;
+pub(crate) mod client;
+pub(crate) mod error;
 mod nodes;
 mod sticky;
 #[cfg(feature = "tls")]
 mod tls;
 
 pub(crate) use self::call::Time;
-pub use self::client::{Client, ClientBuilder};
-pub(crate) use self::error::DOMAIN;
-pub use self::error::{Error, Reason, Refusal};
+pub(crate) use self::client::Client;
+pub use self::client::ClientBuilder;
+pub use self::error::Refusal;
+pub(crate) use self::error::{DOMAIN, Error, Reason};
 #[cfg(test)]
 pub(crate) use self::nodes::{Node, Transport};
 pub use self::sticky::StickyChannel;

@@ -17,10 +17,9 @@
 //! # async fn apply(message: &Message, fence: u64) {}
 //! # async fn example(semel: Client, delivered: Vec<Message>) -> Result<(), semel_client::Error> {
 //! let consumer = semel.consumer("orders.apply").lease(Duration::from_secs(10));
-//! let events = delivered.into_iter().map(|message| Event {
-//!     key: message.id.clone(),
-//!     fingerprint: Intent::new("orders.apply", "").bytes(&message.body),
-//!     payload: message,
+//! let events = delivered.into_iter().map(|message| {
+//!     let intent = Intent::new("orders.apply", "").bytes(&message.body);
+//!     Event::new(message.id.clone(), intent, message)
 //! });
 //! let deadline = Deadline::within(Duration::from_secs(60));
 //! let settled = consumer
@@ -45,6 +44,7 @@
 
 mod rolling;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -56,12 +56,13 @@ use crate::connection::{Client, Error};
 use crate::deadline::Deadline;
 use crate::fingerprint::Fingerprint;
 use crate::keys::{ClaimAnswer, ClaimRequest, Claiming, OnOwnerLost, Work, claim_options};
-use crate::once::{GRACE, Held, Keeper, LeaseLoss, Opening, Outcome, Unknown, drive};
+use crate::once::{End, GRACE, Held, Keeper, LeaseLoss, Opening, Outcome, Unknown, drive};
 
 const CONCURRENCY: usize = 16;
 
 /// An event as it was delivered.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Event<T> {
     /// The producer's id of it, the same on every delivery: 1 to 255 bytes.
     pub key: String,
@@ -69,6 +70,14 @@ pub struct Event<T> {
     pub fingerprint: Fingerprint,
     /// What the handler needs.
     pub payload: T,
+}
+
+impl<T> Event<T> {
+    /// An event of this id, which says what the fingerprint is of, with what its handler needs.
+    #[must_use]
+    pub fn new(key: impl Into<String>, fingerprint: Fingerprint, payload: T) -> Self {
+        Self { key: key.into(), fingerprint, payload }
+    }
 }
 
 /// What became of an event.
@@ -128,13 +137,14 @@ impl Consumer {
 
     /// How many handlers run side by side: at least 1. Default: 16. Those that wait hold their leases.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
-        self.concurrency = concurrency.max(1);
+        self.concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 
     /// Claims 1 to 1,000 events in one call, handles those that are ours, and completes them. What became of
     /// each is in the order of the events. Work that is not over at the deadline, or at an earlier
-    /// [current](Deadline::current) one, is dropped and unknown; the deadline is the current one of the handlers.
+    /// [current](Deadline::current) one, is dropped and unknown; the deadline is the current one of the handlers. What
+    /// could not begin until then is given back.
     /// The same id twice: the second is in progress, and comes again.
     ///
     /// # Errors
@@ -155,14 +165,23 @@ impl Consumer {
         let (ours, mut outcomes) = opened(answers);
         let permits = Semaphore::new(self.concurrency);
         let handle = async |(place, held): (usize, Held), event: &Event<T>| {
+            let has_begun = AtomicBool::new(false);
             let work = async {
                 // It is never closed.
                 let _permit = permits.acquire().await;
+                if held.is_lease_lost() || deadline.is_past() {
+                    return Work::NotDone;
+                }
+                has_begun.store(true, Ordering::Relaxed);
                 handler(held.clone(), &event.payload).await
             };
-            let keeper = Keeper::new(&self.client, &held);
-            let end = drive(work, keeper, deadline, self.lease_loss).await;
-            (place, held.clone(), end)
+            let mut keeper = Keeper::new(&self.client, &held);
+            let end = match keeper.confirm(deadline).await {
+                Ok(()) => Ok(drive(work, keeper, deadline, self.lease_loss).await),
+                Err(error) => Err(error),
+            };
+            let has_begun = has_begun.load(Ordering::Relaxed);
+            (place, held.clone(), end.map(|end| if has_begun { end } else { End::NotBegun }))
         };
         let mut running: FuturesUnordered<_> = ours
             .into_iter()
@@ -174,10 +193,13 @@ impl Consumer {
             tokio::select! {
                 // What is done gathers first, and then goes out in one batch.
                 biased;
-                Some((place, held, end)) = running.next() => match end.done() {
-                    Some(done) => completing.add(place, held, done),
-                    None => outcomes.push((place, Ok(Outcome::Unknown(Unknown::LeaseLost)))),
-                },
+                Some((place, held, end)) = running.next() => {
+                    match end.map(|end| end.done(held.disposition())) {
+                        Ok(Some(done)) => completing.add(place, held, done),
+                        Ok(None) => outcomes.push((place, Ok(Outcome::Unknown(Unknown::LeaseLost)))),
+                        Err(error) => outcomes.push((place, unconfirmed(error))),
+                    }
+                }
                 Some(completed) = completing.next() => outcomes.extend(completed),
                 else => break,
             }
@@ -207,6 +229,12 @@ fn opened(answers: Vec<Result<ClaimAnswer, Error>>) -> (Vec<(usize, Held)>, Vec<
         }
     }
     (ours, known)
+}
+
+/// The outcome of a claim whose lease could not be confirmed: its handler did not run.
+fn unconfirmed(error: Error) -> Result<Outcome, Error> {
+    let is_lost = error.voids_claim();
+    if is_lost { Ok(Outcome::InProgress { retry_after: Duration::ZERO }) } else { Err(error) }
 }
 
 fn in_order<T>(events: Vec<Event<T>>, mut outcomes: Vec<Placed>) -> Vec<Consumed<T>> {

@@ -58,26 +58,37 @@ fn kind(error: &(dyn Error + 'static)) -> Option<FailureKind> {
         return error.is_connect().then_some(FailureKind::NotSent);
     }
     if let Some(error) = error.downcast_ref::<hyper::Error>() {
-        // hyper calls a request canceled that it never began to send.
-        return error.is_canceled().then_some(FailureKind::NotSent);
+        // hyper calls a request canceled that it never began to send. All else it met on a connection that stood,
+        // whatever the system's own error inside says: on Linux a host that goes away later is unreachable, too.
+        let unsent = error.is_canceled().then_some(FailureKind::NotSent);
+        return unsent.or_else(|| refused_stream(error)).or(Some(FailureKind::UnknownOutcome));
     }
     if let Some(error) = error.downcast_ref::<h2::Error>() {
-        // The one reason with which a peer promises that it did nothing.
-        let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
-        return (refused && error.is_remote()).then_some(FailureKind::NotSent);
+        return Some(kind_of_h2(error));
     }
     kind_of_io(error.downcast_ref::<io::Error>()?.kind())
 }
 
+fn refused_stream(error: &hyper::Error) -> Option<FailureKind> {
+    error.source()?.downcast_ref().map(kind_of_h2)
+}
+
+/// A refused stream is the one reason with which a peer promises that it did nothing.
+fn kind_of_h2(error: &h2::Error) -> FailureKind {
+    let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    if refused && error.is_remote() { FailureKind::NotSent } else { FailureKind::UnknownOutcome }
+}
+
 fn kind_of_io(kind: ErrorKind) -> Option<FailureKind> {
     match kind {
-        ErrorKind::ConnectionRefused
-        | ErrorKind::HostUnreachable
+        ErrorKind::ConnectionRefused | ErrorKind::AddrNotAvailable | ErrorKind::AddrInUse => {
+            Some(FailureKind::NotSent)
+        }
+        // A connection that stood meets them too, once its peer is gone.
+        ErrorKind::HostUnreachable
         | ErrorKind::NetworkUnreachable
         | ErrorKind::NetworkDown
-        | ErrorKind::AddrNotAvailable
-        | ErrorKind::AddrInUse => Some(FailureKind::NotSent),
-        ErrorKind::ConnectionReset
+        | ErrorKind::ConnectionReset
         | ErrorKind::ConnectionAborted
         | ErrorKind::BrokenPipe
         | ErrorKind::UnexpectedEof
@@ -89,6 +100,8 @@ fn kind_of_io(kind: ErrorKind) -> Option<FailureKind> {
 #[cfg(test)]
 mod tests {
     use std::fmt;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
     use std::time::Duration;
 
     use super::*;
@@ -114,10 +127,14 @@ mod tests {
 
     #[test]
     fn what_never_left_is_told_from_what_may_have_arrived() {
-        for kind in [ErrorKind::ConnectionRefused, ErrorKind::HostUnreachable] {
-            assert_eq!(wrapped(io::Error::from(kind)), FailureKind::NotSent);
-        }
-        for kind in [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe, ErrorKind::TimedOut] {
+        assert_eq!(wrapped(io::Error::from(ErrorKind::ConnectionRefused)), FailureKind::NotSent);
+        for kind in [
+            ErrorKind::ConnectionReset,
+            ErrorKind::BrokenPipe,
+            ErrorKind::TimedOut,
+            ErrorKind::HostUnreachable,
+            ErrorKind::NetworkUnreachable,
+        ] {
             assert_eq!(wrapped(io::Error::from(kind)), FailureKind::UnknownOutcome);
         }
         assert_eq!(wrapped(ConnectError("TLS failed".into())), FailureKind::NotSent);
@@ -142,6 +159,58 @@ mod tests {
     #[test]
     fn what_nobody_knows_has_an_unknown_outcome() {
         assert_eq!(wrapped(fmt::Error), FailureKind::UnknownOutcome);
+    }
+
+    /// A connection that stands, and whose peer goes away once a request was written.
+    #[derive(Default)]
+    struct Forsaken {
+        is_written: bool,
+    }
+
+    impl hyper::rt::Read for Forsaken {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            _: hyper::rt::ReadBufCursor<'_>,
+        ) -> Poll<io::Result<()>> {
+            if self.is_written {
+                return Poll::Ready(Err(ErrorKind::HostUnreachable.into()));
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    }
+
+    impl hyper::rt::Write for Forsaken {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.is_written = true;
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_that_can_not_be_reached_any_more_may_have_done_it() {
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake::<_, String>(Forsaken::default()).await.unwrap();
+        let request = http::Request::post("/").header("host", "stripe").body("charge".to_owned());
+        let sending = sender.send_request(request.unwrap());
+        let (answer, _) = tokio::join!(sending, connection);
+        let error = answer.unwrap_err();
+        let inside = source(&error).and_then(|inside| inside.downcast_ref::<io::Error>());
+        assert_eq!(inside.map(io::Error::kind), Some(ErrorKind::HostUnreachable));
+        assert_eq!(failure_of_error(&error).kind, FailureKind::UnknownOutcome);
     }
 
     #[tokio::test]

@@ -25,7 +25,7 @@ use semel_proto::v1;
 pub use self::errors::failure_of_error;
 pub use self::grpc::{failure_of_grpc, failure_of_status};
 pub use self::http::failure_of_http;
-use crate::layers::Trailers;
+use crate::layers::grpc::Trailers;
 
 /// What a failed attempt looked like to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

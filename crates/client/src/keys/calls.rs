@@ -110,9 +110,9 @@ impl Client {
     ) -> Result<Renewed, Error> {
         let since = Stopwatch::start();
         let message = |_| v1::RenewKeyRequest {
-            tenant: claim.name.tenant.to_string(),
-            operation: claim.name.operation.to_string(),
-            key: claim.name.key.to_string(),
+            tenant: claim.name.tenant().to_string(),
+            operation: claim.name.operation().to_string(),
+            key: claim.name.key().to_string(),
             fence: claim.fence,
             owner_id: Bytes::copy_from_slice(&claim.owner_id),
             renewal,
@@ -137,9 +137,9 @@ impl Client {
     /// before the deadline.
     pub async fn release(&self, claim: &Claim, deadline: Deadline) -> Result<bool, Error> {
         let message = |_| v1::ReleaseKeyRequest {
-            tenant: claim.name.tenant.to_string(),
-            operation: claim.name.operation.to_string(),
-            key: claim.name.key.to_string(),
+            tenant: claim.name.tenant().to_string(),
+            operation: claim.name.operation().to_string(),
+            key: claim.name.key().to_string(),
             fence: claim.fence,
             owner_id: Bytes::copy_from_slice(&claim.owner_id),
         };

@@ -150,9 +150,9 @@ impl Client {
             Resolution::NotDone => (Wire::NotDone, None),
         };
         let message = |_| v1::ReconcileKeyRequest {
-            tenant: key.name.tenant.to_string(),
-            operation: key.name.operation.to_string(),
-            key: key.name.key.to_string(),
+            tenant: key.name.tenant().to_string(),
+            operation: key.name.operation().to_string(),
+            key: key.name.key().to_string(),
             fence: key.fence,
             resolution: wire.into(),
             response: response.map(Response::to_wire),

@@ -44,9 +44,9 @@ impl Work {
             Self::Unknown => (v1::Outcome::Indeterminate, None),
         };
         v1::CompleteKeyRequest {
-            tenant: claim.name.tenant.to_string(),
-            operation: claim.name.operation.to_string(),
-            key: claim.name.key.to_string(),
+            tenant: claim.name.tenant().to_string(),
+            operation: claim.name.operation().to_string(),
+            key: claim.name.key().to_string(),
             fence: claim.fence,
             owner_id: Bytes::copy_from_slice(&claim.owner_id),
             outcome: outcome.into(),

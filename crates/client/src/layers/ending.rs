@@ -45,12 +45,35 @@ pub(crate) fn when_known<T, P: Classify<T>>(
     }
 }
 
+/// What a call came to whose attempts all failed: the `last` of them; but if that one was not carried out, one that
+/// perhaps was. Nobody is to take such a call for undone.
+pub(crate) fn gravest<T, P: Classify<T>>(
+    protocol: &P,
+    open: Option<Result<T, BoxError>>,
+    last: Result<T, BoxError>,
+) -> Result<T, BoxError> {
+    match open {
+        Some(open) if outcome_of(protocol, &last).is_some_and(Ending::is_undone) => open,
+        _ => last,
+    }
+}
+
 impl Ending {
     /// Its name in metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Refused(refused) => refused.reason(),
             Self::Failed(failure) => failure.kind.name(),
+        }
+    }
+
+    /// Whether it certainly was not carried out.
+    pub(crate) const fn is_undone(self) -> bool {
+        match self {
+            Self::Refused(_) => true,
+            Self::Failed(failure) => {
+                matches!(failure.kind, FailureKind::NotSent | FailureKind::Throttled)
+            }
         }
     }
 

@@ -32,7 +32,8 @@
 //! let retries = semel.retries(&tokens, "stripe")?;
 //! let stack = Stack::new(Http::default(), retries, breakers.breaker("stripe")?)
 //!     .within(Duration::from_secs(10))
-//!     .attempt_within(Duration::from_secs(3));
+//!     .attempt_within(Duration::from_secs(3))
+//!     .outside();
 //!
 //! // Any service of HTTP requests: a client of hyper, of reqwest, a router of axum.
 //! let mut stripe = stack.layer(service_fn(send));
@@ -83,7 +84,9 @@
 //! # Errors
 //!
 //! Every layer answers with a [`BoxError`]: the service's own, or a [`Refused`]. What a layer refused is never
-//! held against the dependency, and never sent again.
+//! held against the dependency, and never sent again. A call with several attempts comes to what the last of them
+//! says, unless that one was turned away, or never left, and an earlier one perhaps was carried out: then that one's
+//! failure is told, so that nobody takes such a call for undone.
 //!
 //! # What they do not do
 //!
@@ -98,27 +101,36 @@ mod ending;
 pub mod grpc;
 pub mod hedge;
 pub mod idempotency;
-pub mod inbound;
+mod inbound;
 mod protocol;
 mod refused;
 pub mod retry;
 pub mod stack;
 
-pub use self::breaker::{BreakerLayer, BreakerService};
-pub use self::bulkhead::{BulkheadLayer, BulkheadService};
-pub use self::deadline::{DeadlineLayer, DeadlineService};
-pub(crate) use self::ending::{Ending, outcome_of, when_known};
-pub use self::grpc::{GrpcService, GrpcStack, ReplayBody, ToldBody, Trailers, status_of};
-pub use self::hedge::{HedgeLayer, HedgeService, HedgeSettings};
-pub use self::idempotency::{IdempotencyLayer, IdempotencyService};
+// Each type has one path: what is used by itself is here, and what goes with it in its layer's module.
+pub use self::breaker::layer::BreakerLayer;
+pub use self::breaker::service::BreakerService;
+pub use self::bulkhead::layer::BulkheadLayer;
+pub use self::bulkhead::service::BulkheadService;
+pub use self::deadline::layer::DeadlineLayer;
+pub use self::deadline::service::DeadlineService;
+pub(crate) use self::ending::{Ending, gravest, outcome_of, when_known};
+pub use self::grpc::service::{GrpcService, GrpcStack};
+pub use self::hedge::layer::{HedgeLayer, HedgeSettings};
+pub use self::hedge::service::HedgeService;
+pub use self::idempotency::layer::IdempotencyLayer;
+pub use self::idempotency::service::IdempotencyService;
 pub use self::inbound::{InboundLayer, InboundService};
 pub use self::protocol::{
     CRITICALITY_HEADER, Calls, Criticality, CriticalityScoped, Grpc, Http, IDEMPOTENCY_KEY_HEADER,
     Protocol, Repeatable, RequestPolicy, SendOnce,
 };
 pub use self::refused::{BoxError, Refused};
-pub use self::retry::{Retries, RetryLayer, RetryService};
-pub use self::stack::{Stack, Stacked};
+pub use self::retry::layer::RetryLayer;
+pub use self::retry::retries::Retries;
+pub use self::retry::service::RetryService;
+pub use self::stack::layer::Stack;
+pub use self::stack::service::Stacked;
 
 #[cfg(test)]
 mod tests;

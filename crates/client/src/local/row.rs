@@ -129,7 +129,7 @@ impl Claimant {
             Some((failed, response)) => {
                 let differs = |ours| there.fingerprint.as_ref().is_some_and(|print| print != ours);
                 if self.fingerprint.as_ref().is_some_and(differs) {
-                    return Err(Error::Mismatch { key: self.name.key.to_string() });
+                    return Err(Error::Mismatch { key: self.name.key().to_string() });
                 }
                 let There { fence, written_at, .. } = there;
                 Ok(Some(Claimed::Done(Receipt { fence, failed, response, written_at })))
@@ -230,7 +230,7 @@ pub async fn prune(
 
 /// A name's parts as values of statements: of borrowed strings, which can be such values.
 fn parts(name: &KeyName) -> [&str; 3] {
-    [&name.tenant, &name.operation, &name.key]
+    [name.tenant(), name.operation(), name.key()]
 }
 
 fn texts<'a>(parts: &'a [&str; 3]) -> [Value<'a>; 3] {

@@ -13,7 +13,6 @@
 //! | `semel.client.breaker.state` | gauge, `1` | | a breaker changed: 0 closed, 1 half-open, 2 open |
 //! | `semel.client.breaker.transitions` | counter, `{transition}` | `state`, `source` | a breaker changed |
 //! | `semel.client.degraded` | counter, `{decision}` | `part` | something was decided with no node in reach |
-//!
 //! | `semel.client.key.requests` | counter, `{request}` | `disposition` | a request that was to be handled once ended |
 //! | `semel.client.key.claim.duration` | histogram, `s` | `outcome` | a claim ended, with all its attempts and waits |
 //! | `semel.client.key.completion.duration` | histogram, `s` | `outcome` | a completion ended, with all its attempts |

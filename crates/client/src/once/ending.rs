@@ -1,6 +1,7 @@
 //! The work beside the renewing of its lease, and how it ends.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use tokio::time::sleep;
 
@@ -9,32 +10,39 @@ use super::keeper::Keeper;
 use super::outcome::{Outcome, Record, Unknown};
 use crate::connection::Error;
 use crate::deadline::Deadline;
-use crate::keys::{Completed, Work};
+use crate::keys::{Completed, Disposition, Work};
 
 /// How the work ended, or did not.
 pub(crate) enum End {
     Done(Work),
     DeadlinePassed,
     LeaseLost,
+    /// Its time was over before it could begin.
+    NotBegun,
 }
 
 /// What is to be completed.
 pub(crate) struct Done {
     pub(crate) work: Work,
-    unknown: Option<Unknown>,
+    /// The outcome, unless it is that the work ran.
+    instead: Option<Outcome>,
 }
 
 impl End {
-    /// What is to be completed; nothing if the lease is lost.
-    pub(crate) fn done(self) -> Option<Done> {
-        let unknown = match &self {
+    /// What is to be completed of a claim that came about so; nothing if the lease is lost.
+    pub(crate) fn done(self, disposition: Disposition) -> Option<Done> {
+        let unknown = |why| Done { work: Work::Unknown, instead: Some(Outcome::Unknown(why)) };
+        Some(match self {
             Self::LeaseLost => return None,
-            Self::DeadlinePassed => Some(Unknown::DeadlinePassed),
-            Self::Done(Work::Unknown) => Some(Unknown::WorkSaidSo),
-            Self::Done(_) => None,
-        };
-        let work = if let Self::Done(work) = self { work } else { Work::Unknown };
-        Some(Done { work, unknown })
+            Self::Done(Work::Unknown) => unknown(Unknown::WorkSaidSo),
+            Self::Done(work) => Done { work, instead: None },
+            // Nobody can have done it.
+            Self::NotBegun if disposition == Disposition::Claimed => {
+                let instead = Some(Outcome::InProgress { retry_after: Duration::ZERO });
+                Done { work: Work::NotDone, instead }
+            }
+            Self::DeadlinePassed | Self::NotBegun => unknown(Unknown::DeadlinePassed),
+        })
     }
 }
 
@@ -49,11 +57,12 @@ impl Done {
         if !matches!(record, Record::Stored(_)) {
             tracing::warn!(fence, ?record, "a completion was not stored");
         }
-        self.unknown.map_or(Outcome::Ran { work: self.work, record }, Outcome::Unknown)
+        self.instead.unwrap_or(Outcome::Ran { work: self.work, record })
     }
 }
 
-/// Does the work while its lease is kept; the deadline is the current one of all that it calls. All of it is dropped on return: what ends early does nothing more.
+/// Does the work while its lease is kept; the deadline is the current one of all that it calls. All of it is dropped
+/// on return: what ends early does nothing more.
 pub(crate) async fn drive(
     work: impl Future<Output = Work>,
     keeper: Keeper<'_>,

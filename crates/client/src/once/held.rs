@@ -93,13 +93,15 @@ impl Held {
         self.state.borrow().ends.left()
     }
 
-    /// Whether the lease is lost: another may be at work already.
+    /// Whether the lease is lost, or no longer kept, since the work is over or was dropped: another may be at work
+    /// already.
     #[must_use]
     pub fn is_lease_lost(&self) -> bool {
-        self.state.borrow().lost
+        let state = self.state.borrow();
+        state.lost || state.ends.is_past()
     }
 
-    /// Waits until the lease is lost.
+    /// Waits until the lease is lost, or no longer kept.
     pub async fn lease_lost(&self) {
         // The sender is our own: it does not go away meanwhile.
         let _ = self.state.subscribe().wait_for(|state| state.lost).await;

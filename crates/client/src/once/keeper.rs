@@ -46,16 +46,27 @@ impl<'a> Keeper<'a> {
             sleep((lease / 10).max(PAUSE_MIN).min(ends.left())).await;
         }
         tracing::warn!(fence = self.held.fence(), "the lease of a claim is lost");
-        self.held.lose();
+    }
+
+    /// Makes sure that the lease runs before the work begins: the claim may have come after a long wait.
+    pub(crate) async fn confirm(&mut self, deadline: Deadline) -> Result<(), Error> {
+        if self.held.ends().is_past() { self.renew(deadline).await } else { Ok(()) }
     }
 
     /// Renews the lease once, with the newest checkpoint.
-    pub(crate) async fn renew(&mut self, deadline: Deadline) -> Result<(), Error> {
+    async fn renew(&mut self, deadline: Deadline) -> Result<(), Error> {
         self.renewal += 1;
         let (checkpoint, number) = self.held.unsaved();
         let claim = self.held.claim();
         let renewed = self.client.renew(claim, self.renewal, checkpoint.as_ref(), deadline).await?;
         self.held.renewed(renewed.ends, number);
         Ok(())
+    }
+}
+
+/// Nobody renews the lease any more, however that came about: whoever still has the claim is told.
+impl Drop for Keeper<'_> {
+    fn drop(&mut self) {
+        self.held.lose();
     }
 }

@@ -40,10 +40,7 @@ use crate::clock::Stopwatch;
 use crate::connection::{Client, Error};
 use crate::deadline::Deadline;
 use crate::fingerprint::Fingerprint;
-use crate::keys::{
-    Claim, ClaimAnswer, ClaimRequest, Claiming, Disposition as Claimed, OnOwnerLost, Work,
-    claim_options,
-};
+use crate::keys::{Claim, ClaimAnswer, ClaimRequest, Claiming, OnOwnerLost, Work, claim_options};
 use crate::metrics::{Disposition, KeyMetrics, Metrics};
 
 /// The time for everything, if no deadline is given.
@@ -178,16 +175,14 @@ impl Once {
             Opening::Answer(outcome) => return Ok(outcome),
         };
         if deadline.is_past() {
-            return Ok(self.came_late(held.claim(), deadline).await);
+            return Ok(self.finish(held.claim(), End::NotBegun, deadline).await);
         }
         let mut keeper = Keeper::new(&self.client, &held);
-        // The claim came after a long wait: work begins on a lease that is known to run.
-        if held.ends().is_past() {
-            let confirmed = keeper.renew(deadline).await;
-            if confirmed.as_ref().is_err_and(Error::voids_claim) {
+        match keeper.confirm(deadline).await {
+            Err(error) if error.voids_claim() => {
                 return Ok(Outcome::InProgress { retry_after: Duration::ZERO });
             }
-            confirmed?;
+            confirmed => confirmed?,
         }
         let work = async { work(held.clone()).await };
         let end = drive(work, keeper, deadline, self.lease_loss).await;
@@ -206,17 +201,10 @@ impl Once {
         answer
     }
 
-    /// The claim came when no time was left. If nobody began before, it is known not to be done.
-    async fn came_late(&self, claim: &Claim, deadline: Deadline) -> Outcome {
-        if claim.disposition != Claimed::Claimed {
-            return self.finish(claim, End::DeadlinePassed, deadline).await;
-        }
-        let _ = self.finish(claim, End::Done(Work::NotDone), deadline).await;
-        Outcome::InProgress { retry_after: Duration::ZERO }
-    }
-
     async fn finish(&self, claim: &Claim, end: End, deadline: Deadline) -> Outcome {
-        let Some(done) = end.done() else { return Outcome::Unknown(Unknown::LeaseLost) };
+        let Some(done) = end.done(claim.disposition) else {
+            return Outcome::Unknown(Unknown::LeaseLost);
+        };
         let since = Stopwatch::start();
         let until = Deadline::within(deadline.left().max(self.grace));
         let completed = self.client.complete(claim, &done.work, until).await;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tonic::Status;
 
-use super::semel::{Mood, Node, Semel, client, process};
-use crate::connection::Reason;
+use super::semel::{Mood, Node, Semel, client, over, process};
+use crate::connection::{Client, Reason};
 use crate::consumer::{Consumed, Consumer, Event};
 use crate::deadline::Deadline;
 use crate::fingerprint::Intent;
@@ -179,6 +179,47 @@ async fn what_could_not_be_completed_is_not_acknowledged_and_comes_again() {
     let outcome = consumed[0].outcome.as_ref().unwrap();
     assert!(matches!(outcome, Outcome::Ran { record: Record::Unconfirmed(_), .. }), "{outcome:?}");
     assert!(!consumed[0].may_acknowledge());
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_that_the_store_gave_no_answer_to_are_sent_again_with_the_same_ids() {
+    let node = Semel::default_node(&[]);
+    *node.undecided.lock().unwrap() = 2;
+    let consumer = consumer(&node, 1);
+    let consumed = consumer.consume((0..3).map(event).collect(), soon(), async |_, number| {
+        *node.undecided.lock().unwrap() = 2;
+        done(*number)
+    });
+    assert_eq!(acknowledged(&consumed.await.unwrap()), 3);
+    let count = |name| node.calls().iter().filter(|call| **call == name).count();
+    assert_eq!((count("claim_keys"), count("complete_keys")), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_begin_before_the_deadline_is_given_back() {
+    let node = Semel::default_node(&[]);
+    let first = consumer(&node, 1).concurrency(1);
+    let deadline = Deadline::within(Duration::from_secs(5));
+    let hang = async |_: crate::once::Held, _: &u32| std::future::pending().await;
+    let consumed = first.consume((0..3).map(event).collect(), deadline, hang).await.unwrap();
+    let outcomes: Vec<_> = consumed.iter().map(|one| one.outcome.as_ref().unwrap()).collect();
+    let unknown = |outcome: &&&Outcome| ***outcome == Outcome::Unknown(Unknown::DeadlinePassed);
+    assert_eq!(outcomes.iter().filter(unknown).count(), 1, "one had begun: {outcomes:?}");
+    let given_back = (0..3).filter(|number| node.semel().key(&format!("e{number}")).is_released);
+    assert_eq!(given_back.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_handler_begins_on_a_lease_that_ran_out_before_the_claim_came() {
+    let node = Semel::default_node(&[Mood::Slow(LEASE + Duration::from_secs(1)), Mood::Answer]);
+    let builder = Client::builder("acme", [""; 0]).patience(Duration::from_secs(10));
+    let consumer = over(builder, [&node]).consumer("apply").lease(LEASE);
+    let consumed = consumer.consume(vec![event(0)], soon(), async |claim, number| {
+        assert!(!claim.is_lease_lost());
+        sleep(LEASE).await;
+        done(*number)
+    });
+    assert_eq!(acknowledged(&consumed.await.unwrap()), 1);
 }
 
 #[tokio::test(start_paused = true)]

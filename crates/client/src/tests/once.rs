@@ -443,3 +443,19 @@ async fn a_write_counts_once_and_a_claim_whose_answer_was_lost_has_not_run() {
         ("requests charge unavailable", 1),
     ]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_still_has_the_claim_of_work_that_is_over_or_was_dropped_is_told_that_it_is_lost() {
+    let node = Semel::default_node(&[]);
+    let kept = std::sync::Mutex::new(None);
+    let keep = |held: crate::once::Held| *kept.lock().unwrap() = Some(held);
+    let hangs = once(&node).run(async |held| {
+        keep(held);
+        std::future::pending().await
+    });
+    assert!(timeout(secs(1), hangs).await.is_err(), "it is dropped");
+    let held = kept.lock().unwrap().take().unwrap();
+    assert!(held.is_lease_lost());
+    timeout(LEASE, held.lease_lost()).await.expect("it is told");
+    assert_eq!(held.save_checkpoint("later").await, Err(CheckpointError::LeaseLost));
+}

@@ -64,6 +64,8 @@ pub(super) struct Node {
     moods: Arc<Mutex<VecDeque<Mood>>>,
     /// The methods that were called, in order.
     calls: Arc<Mutex<Vec<&'static str>>>,
+    /// So many batches are carried out, while each item is told that the store gave no answer.
+    pub(super) undecided: Arc<Mutex<u32>>,
     /// What the last call's metadata said.
     pub(super) metadata: Arc<Mutex<tonic::metadata::MetadataMap>>,
 }
@@ -74,6 +76,7 @@ impl Semel {
             semel: Arc::clone(self),
             moods: Arc::new(Mutex::new(moods.iter().cloned().collect())),
             calls: Arc::default(),
+            undecided: Arc::default(),
             metadata: Arc::default(),
         }
     }
@@ -199,6 +202,24 @@ impl Node {
             Mood::Silent => std::future::pending().await,
             Mood::Refuse(status) => Err(status),
         }
+    }
+
+    /// What an item of a batch is told.
+    fn told<T>(
+        &self,
+        done: Result<T, Status>,
+        is_undecided: bool,
+    ) -> Result<T, tonic_types::Status> {
+        let unavailable = refusal(Code::Unavailable, "STORE_UNAVAILABLE", None);
+        let done = if is_undecided { done.and(Err(unavailable)) } else { done };
+        done.map_err(|status| item(&status))
+    }
+
+    fn is_undecided(&self) -> bool {
+        let mut undecided = self.undecided.lock().unwrap();
+        let is_undecided = *undecided > 0;
+        *undecided -= u32::from(is_undecided);
+        is_undecided
     }
 
     fn try_claim(&self, asked: &v1::ClaimKeyRequest) -> Result<ClaimKeyResponse, Status> {
@@ -410,12 +431,11 @@ impl Keys for Node {
     ) -> Answer<v1::ClaimKeysResponse> {
         use v1::claim_key_result::Result as Item;
         self.treat("claim_keys", request, async |asked: v1::ClaimKeysRequest| {
+            let is_undecided = self.is_undecided();
             let result = |claim| {
-                let result = match self.try_claim(claim) {
-                    Ok(answer) => Item::Response(answer),
-                    Err(status) => Item::Error(item(&status)),
-                };
-                v1::ClaimKeyResult { result: Some(result) }
+                let told = self.told(self.try_claim(claim), is_undecided);
+                let result = Some(told.map_or_else(Item::Error, Item::Response));
+                v1::ClaimKeyResult { result }
             };
             Ok(v1::ClaimKeysResponse { results: asked.claims.iter().map(result).collect() })
         })
@@ -428,12 +448,11 @@ impl Keys for Node {
     ) -> Answer<v1::CompleteKeysResponse> {
         use v1::complete_key_result::Result as Item;
         self.treat("complete_keys", request, async |asked: v1::CompleteKeysRequest| {
+            let is_undecided = self.is_undecided();
             let result = |completion| {
-                let result = match self.complete(completion) {
-                    Ok(answer) => Item::Response(answer),
-                    Err(status) => Item::Error(item(&status)),
-                };
-                v1::CompleteKeyResult { result: Some(result) }
+                let told = self.told(self.complete(completion), is_undecided);
+                let result = Some(told.map_or_else(Item::Error, Item::Response));
+                v1::CompleteKeyResult { result }
             };
             Ok(v1::CompleteKeysResponse {
                 results: asked.completions.into_iter().map(result).collect(),

@@ -219,6 +219,23 @@ async fn a_look_that_waits_for_its_answer_holds_up_no_report() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_policy_that_takes_its_time_holds_up_no_change() {
+    let (node, channel) = Node::start();
+    node.book(|book| (book.policy_takes, book.breaker.policy_version) = (MS * 450, 1));
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            assert!(!breaker.is_local());
+            opened(&node);
+            sleep(MS * 50).await;
+            call(&breaker, Outcome::Succeeded).await.unwrap_err();
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_probe_that_ended_without_a_node_silences_no_later_report() {
     let (node, channel) = Node::start();
     let client = Client::new(channel);
@@ -251,4 +268,52 @@ async fn a_probe_that_ended_without_a_node_silences_no_later_report() {
             assert_eq!(counts.iter().map(|counts| counts.succeeded).sum::<u64>(), 1);
         })
         .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_counted_while_a_lost_report_goes_out_again_is_reported_after_it() {
+    let (node, channel) = Node::start();
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    let reported = || {
+        let reports = node.book(|book| book.reports.clone());
+        let newest = reports.last().unwrap();
+        (newest.seq, newest.outcomes[0].counts.unwrap().failed)
+    };
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            for (number, lost) in [(1, 0), (2, 1)] {
+                node.book(|book| book.reports_lost = lost);
+                call(&breaker, Outcome::Failed).await.unwrap();
+                sleep(MS * 210).await;
+                assert_eq!(reported(), (number, 1));
+            }
+            call(&breaker, Outcome::Failed).await.unwrap();
+            sleep(MS * 210).await;
+            assert_eq!(reported(), (2, 1), "the same again");
+            sleep(MS * 210).await;
+            assert_eq!(reported(), (3, 1));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_an_older_generation_takes_nothing_from_those_of_the_present_one() {
+    let (node, channel) = Node::start();
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            let straggler = breaker.enter().await.unwrap();
+            node.say(|breaker| breaker.generation = 1);
+            sleep(MS * 50).await;
+            call(&breaker, Outcome::Failed).await.unwrap();
+            straggler.tell(Outcome::Succeeded);
+            sleep(MS * 250).await;
+        })
+        .await;
+    let report = node.book(|book| book.reports[0].outcomes[0].clone());
+    assert_eq!((report.generation, report.counts.unwrap().failed), (1, 1));
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
-use semel_client::layers::{BoxError, Criticality, Http, Refused, Stack};
+use semel_client::layers::{BoxError, Criticality, Http, Stack};
 use semel_proto::v1::{
     self, AcquireRetryTokenRequest, AcquireRetryTokenResponse, BreakerCondition, RetryVerdict,
 };
@@ -100,9 +100,7 @@ async fn a_retry_that_the_breaker_refuses_gives_its_token_back_and_one_that_is_s
             };
             let calling = call(&stack, None);
             let ((answer, attempts), ()) = tokio::join!(calling, opening);
-            let error = answer.unwrap_err();
-            assert!(matches!(Refused::find(&*error), Some(Refused::BreakerOpen { .. })));
-            assert_eq!(attempts, 1);
+            assert_eq!((answer.unwrap().status().as_u16(), attempts), (502, 1));
             sleep(MS * 50).await;
             assert_eq!(refunds(&node).len(), 1);
         })

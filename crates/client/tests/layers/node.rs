@@ -46,8 +46,11 @@ pub(crate) struct Book {
     pub(crate) breaker: BreakerSnapshot,
     /// No place for a watcher: come back after so long.
     pub(crate) full_for: Option<Duration>,
-    /// How long the state of a breaker takes to be told.
+    /// So many answers to reports are lost.
+    pub(crate) reports_lost: u32,
+    /// How long the state of a breaker takes to be told, and its policy.
     pub(crate) state_takes: Duration,
+    pub(crate) policy_takes: Duration,
     watchers: Vec<Watcher>,
     failed: u64,
     succeeded: u64,
@@ -115,7 +118,9 @@ impl Node {
             isolated_for: None,
             breaker,
             full_for: None,
+            reports_lost: 0,
             state_takes: Duration::ZERO,
+            policy_takes: Duration::ZERO,
             watchers: Vec::new(),
             failed: 0,
             succeeded: 0,
@@ -286,6 +291,10 @@ impl Breakers for Node {
                 book.judge(&request.outcomes);
             }
             book.reports.push(request);
+            if let Some(left) = book.reports_lost.checked_sub(1) {
+                book.reports_lost = left;
+                return Err(Status::unavailable("the answer is lost"));
+            }
             let (node, breakers) = (book.node.clone(), vec![book.breaker.clone()]);
             Ok(Response::new(v1::ReportOutcomesResponse { counted: true, node, breakers }))
         })
@@ -338,6 +347,7 @@ impl Breakers for Node {
         &self,
         _: Request<v1::GetBreakerPolicyRequest>,
     ) -> Answer<v1::GetBreakerPolicyResponse> {
+        tokio::time::sleep(self.book(|book| book.policy_takes)).await;
         let policy = Some(v1::BreakerPolicy::default());
         Ok(Response::new(v1::GetBreakerPolicyResponse { policy, ..Default::default() }))
     }

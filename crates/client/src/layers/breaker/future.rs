@@ -10,7 +10,7 @@ use crate::failure::{Classify, FailureKind};
 use crate::layers::{BoxError, Ending, Refused, when_known};
 
 pin_project! {
-    /// The future of [`BreakerService`](super::BreakerService).
+    /// The future of [`BreakerService`](crate::layers::BreakerService).
     pub struct ResponseFuture<F, P, T> {
         #[pin]
         state: State<F, P, T>,
@@ -87,5 +87,11 @@ fn tell(ticket: Ticket, ending: Option<Ending>) {
             FailureKind::Rejected | FailureKind::InProgress => ticket.tell(Outcome::Ignored),
             FailureKind::Cancelled => drop(ticket),
         },
+    }
+}
+
+impl<F, P, T> std::fmt::Debug for ResponseFuture<F, P, T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }

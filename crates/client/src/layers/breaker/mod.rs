@@ -12,12 +12,10 @@
 //! | cancelled, dropped, refused by a layer below | ignored; of a probe: inconclusive |
 
 mod future;
-mod layer;
-mod service;
+pub(super) mod layer;
+pub(super) mod service;
 
 pub use self::future::ResponseFuture;
-pub use self::layer::BreakerLayer;
-pub use self::service::BreakerService;
 
 #[cfg(test)]
 mod tests;

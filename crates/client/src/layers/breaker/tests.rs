@@ -2,9 +2,8 @@ use std::time::Duration;
 
 use tower::{Layer, ServiceExt};
 
-use super::BreakerLayer;
 use crate::layers::tests::{Act, Scripted, breaker, read};
-use crate::layers::{Http, Refused};
+use crate::layers::{BreakerLayer, Http, Refused};
 
 async fn calls(layer: &BreakerLayer<Http>, act: Act, times: usize) {
     let dependency = Scripted::new(vec![act; times]);

@@ -9,7 +9,7 @@ use super::service::Place;
 use crate::layers::{BoxError, Refused};
 
 pin_project! {
-    /// The future of [`BulkheadService`](super::BulkheadService).
+    /// The future of [`BulkheadService`](crate::layers::BulkheadService).
     pub struct ResponseFuture<F, T> {
         #[pin]
         state: State<F, T>,
@@ -58,5 +58,11 @@ where
             StateProj::Waiting { future } => future.as_mut().poll(cx),
             StateProj::Refused { refused } => Poll::Ready(Err((*refused).into())),
         }
+    }
+}
+
+impl<F, T> std::fmt::Debug for ResponseFuture<F, T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }

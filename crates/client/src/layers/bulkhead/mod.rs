@@ -6,12 +6,10 @@
 //! makes share its places.
 
 mod future;
-mod layer;
-mod service;
+pub(super) mod layer;
+pub(super) mod service;
 
 pub use self::future::ResponseFuture;
-pub use self::layer::BulkheadLayer;
-pub use self::service::BulkheadService;
 
 #[cfg(test)]
 mod tests;

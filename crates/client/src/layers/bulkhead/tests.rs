@@ -3,10 +3,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt};
 
-use super::BulkheadLayer;
 use crate::deadline::now;
 use crate::layers::tests::{Act, Scripted, read};
-use crate::layers::{BoxError, Refused};
+use crate::layers::{BoxError, BulkheadLayer, Refused};
 
 const WAIT: Duration = Duration::from_millis(100);
 

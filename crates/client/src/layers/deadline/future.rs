@@ -12,7 +12,7 @@ use crate::layers::{BoxError, Ending as Outcome, Refused, outcome_of, when_known
 use crate::root::Handed;
 
 pin_project! {
-    /// The future of [`DeadlineService`](super::DeadlineService).
+    /// The future of [`DeadlineService`](crate::layers::DeadlineService).
     pub struct ResponseFuture<F, P> {
         #[pin]
         state: State<F>,
@@ -114,5 +114,11 @@ impl<P> Ending<P> {
         when_known(protocol, result, false, move |outcome| {
             metrics.ended(step, took, outcome.map(Outcome::name));
         });
+    }
+}
+
+impl<F, P> std::fmt::Debug for ResponseFuture<F, P> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }

@@ -6,12 +6,10 @@
 //! earlier. What is past is refused at once, and nothing is sent.
 
 mod future;
-mod layer;
-mod service;
+pub(super) mod layer;
+pub(super) mod service;
 
 pub use self::future::ResponseFuture;
-pub use self::layer::DeadlineLayer;
-pub use self::service::DeadlineService;
 
 #[cfg(test)]
 mod tests;

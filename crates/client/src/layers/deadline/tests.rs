@@ -2,11 +2,10 @@ use std::time::Duration;
 
 use tower::{Layer, ServiceExt};
 
-use super::DeadlineLayer;
 use crate::deadline::wire::DEADLINE_HEADER;
 use crate::deadline::{Deadline, now};
 use crate::layers::tests::{Act, Scripted, read};
-use crate::layers::{CRITICALITY_HEADER, Criticality, Http, Refused};
+use crate::layers::{CRITICALITY_HEADER, Criticality, DeadlineLayer, Http, Refused};
 use crate::root::{ROOT_HEADER, ROOT_LEFT_HEADER, Root};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -15,11 +15,11 @@
 //! a message had come, and cancelled if none had.
 
 mod body;
-mod service;
+pub(super) mod service;
 mod trailers;
 
 pub use self::body::ReplayBody;
-pub use self::service::{GrpcService, GrpcStack, status_of};
+pub use self::service::status_of;
 pub use self::trailers::{ToldBody, Trailers};
 
 #[cfg(test)]

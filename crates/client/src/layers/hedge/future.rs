@@ -13,16 +13,17 @@ use super::latencies::Latencies;
 use super::layer::HedgeLayer;
 use crate::deadline::now;
 use crate::failure::Classify;
-use crate::layers::{BoxError, Criticality, Protocol, outcome_of};
+use crate::layers::{BoxError, Criticality, Protocol, gravest, outcome_of};
 use crate::metrics::Hedge;
 use crate::root::Root;
 
 pin_project! {
-    /// The future of [`HedgeService`](super::HedgeService). It allocates nothing until a call is slow.
+    /// The future of [`HedgeService`](crate::layers::HedgeService). It allocates nothing until a call is slow.
     pub struct ResponseFuture<S, P, R, F, T> {
         #[pin]
         first: F,
-        // What the first attempt came to, while the second is under way.
+        is_first_over: bool,
+        // What one attempt came to, while the other is under way.
         failed: Option<Result<T, BoxError>>,
         #[pin]
         slow: Option<Sleep>,
@@ -58,7 +59,16 @@ impl<S, P, R, F, T> ResponseFuture<S, P, R, F, T> {
         let (delay, hedging) = hedging.unzip();
         let slow = began.zip(delay).and_then(|(began, delay)| began.checked_add(delay));
         let slow = slow.map(sleep_until);
-        Self { first, failed: None, slow, second: None, protocol, timing, hedging }
+        Self {
+            first,
+            is_first_over: false,
+            failed: None,
+            slow,
+            second: None,
+            protocol,
+            timing,
+            hedging,
+        }
     }
 }
 
@@ -75,16 +85,20 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        if this.failed.is_none()
+        if !*this.is_first_over
             && let Poll::Ready(result) = this.first.poll(cx)
         {
+            *this.is_first_over = true;
             let result = result.map_err(Into::into);
             let is_good = outcome_of(this.protocol, &result).is_none();
             if let Some(timing) = this.timing.take_if(|_| is_good) {
                 timing.end();
             }
-            if is_good || this.second.is_none() {
+            if is_good {
                 return Poll::Ready(result);
+            }
+            if this.second.is_none() {
+                return Poll::Ready(gravest(this.protocol, this.failed.take(), result));
             }
             *this.failed = Some(result);
         }
@@ -96,11 +110,14 @@ where
         let Some(second) = this.second else { return Poll::Pending };
         let result = ready!(second.as_mut().poll(cx));
         *this.second = None;
-        if this.failed.is_some() || outcome_of(this.protocol, &result).is_none() {
-            // A first failure says as much as the second.
+        if outcome_of(this.protocol, &result).is_none() {
             return Poll::Ready(result);
         }
+        if *this.is_first_over {
+            return Poll::Ready(gravest(this.protocol, this.failed.take(), result));
+        }
         // The first attempt may still succeed.
+        *this.failed = Some(result);
         Poll::Pending
     }
 }
@@ -146,5 +163,11 @@ impl<S, P, R> Hedging<S, P, R> {
         if let Some(metrics) = &self.layer.metrics {
             metrics.hedge(result);
         }
+    }
+}
+
+impl<S, P, R, F, T> std::fmt::Debug for ResponseFuture<S, P, R, F, T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }

@@ -6,12 +6,10 @@
 
 mod future;
 mod latencies;
-mod layer;
-mod service;
+pub(super) mod layer;
+pub(super) mod service;
 
 pub use self::future::ResponseFuture;
-pub use self::layer::{HedgeLayer, HedgeSettings};
-pub use self::service::HedgeService;
 
 #[cfg(test)]
 mod tests;

@@ -2,10 +2,9 @@ use std::time::Duration;
 
 use tower::{Layer, ServiceExt};
 
-use super::{HedgeLayer, HedgeSettings};
 use crate::deadline::now;
 use crate::layers::tests::{Act, Scripted, read, retries, write};
-use crate::layers::{Http, Refused, Retries};
+use crate::layers::{BoxError, HedgeLayer, HedgeSettings, Http, Refused, Retries};
 use crate::root::Root;
 
 const MS: Duration = Duration::from_millis(1);
@@ -62,6 +61,30 @@ async fn a_failure_of_one_attempt_waits_for_the_other() {
     assert_eq!(call((300, 500), (900, 200)).await, 200);
     assert_eq!(call((900, 200), (10, 500)).await, 200);
     assert_eq!(call((300, 500), (900, 502)).await, 502);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_failures_the_one_that_was_perhaps_carried_out_is_told() {
+    let retries = retries(5);
+    let layer = seasoned(&retries).await;
+    let call = async |first: (u32, Option<u16>), second: (u32, Option<u16>)| {
+        let acts = std::sync::Mutex::new(vec![second, first]);
+        let acts = std::sync::Arc::new(acts);
+        let inner = tower::service_fn(move |_| {
+            let (ms, status) = acts.lock().unwrap().pop().unwrap();
+            async move {
+                tokio::time::sleep(MS * ms).await;
+                let status = status.ok_or(Refused::BulkheadFull)?;
+                Ok::<_, BoxError>(http::Response::builder().status(status).body("answer").unwrap())
+            }
+        });
+        layer.layer(inner).oneshot(read()).await
+    };
+    for (first, second) in [((300, Some(502)), (900, None)), ((900, None), (10, Some(502)))] {
+        assert_eq!(call(first, second).await.unwrap().status(), 502);
+    }
+    let refused = call((300, None), (900, None)).await.unwrap_err();
+    assert_eq!(Refused::find(&*refused), Some(&Refused::BulkheadFull));
 }
 
 #[tokio::test(start_paused = true)]

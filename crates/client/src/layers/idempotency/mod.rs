@@ -106,7 +106,8 @@
 //! `x-deadline-ms` and of its `grpc-timeout`. Reading it, the claim, the wait for others and the handler are over by
 //! then, and it is the current deadline of what the handler calls. Only completing has its own few seconds: what is
 //! done is not given up. A server that drops requests at their deadline, as tonic's does, drops that too, so let
-//! such requests go on [to the end](IdempotencyLayer::to_the_end): whoever asked is answered at its deadline then,
+//! such requests go on [to the end](crate::layers::IdempotencyLayer::to_the_end): whoever asked is answered at its
+//! deadline then,
 //! and the handler has the layer's time limit.
 //!
 //! # What is measured
@@ -121,14 +122,14 @@
 //!   is read off its status, with [`verdict_of_status`] and [`verdict_of_code`]; a handler that knows more, such as
 //!   that nothing was done before its 503, says so with a [`Verdict`].
 //! - **Never a second silent run.** After a lost process a handler runs again only if the layer was told that it
-//!   [looks first, or may begin again](IdempotencyLayer::on_owner_lost). Otherwise the key waits for a
+//!   [looks first, or may begin again](crate::layers::IdempotencyLayer::on_owner_lost). Otherwise the key waits for a
 //!   [recovery worker](crate::recovery). So does that of a claim whose answer was lost for good, though nothing ran
 //!   here: it is measured as `unavailable`, not as run.
 //! - **Whoever hangs up releases nothing.** A server drops the handler of a caller who hangs up. Its lease lapses
-//!   then, as if the process were lost; [`to_the_end`](IdempotencyLayer::to_the_end) lets it go on, and the next
+//!   then, as if the process were lost; [`to_the_end`](crate::layers::IdempotencyLayer::to_the_end) lets it go on, and the next
 //!   attempt gets its answer. Use it wherever callers are impatient.
 //! - **No key, no run.** While Semel is out of reach, requests are refused, unless
-//!   [that is given up](IdempotencyLayer::unkeyed_without_semel).
+//!   [that is given up](crate::layers::IdempotencyLayer::unkeyed_without_semel).
 //! - **Nothing is cut.** A body that is too long to be stored is known to be done, and never replayed in part.
 //!
 //! # Where to put it
@@ -136,15 +137,16 @@
 //! Inside of what authenticates, compresses, limits and logs, so that an answer is stored as the handler gave it,
 //! and what was turned away has no key; and inside of an [`InboundLayer`](crate::layers::InboundLayer), which takes
 //! the root up; outside of what the handler's verdict depends on. The request and the answer are read whole, so a stream is answered only once it ends or is [too
-//! long](IdempotencyLayer::answer_max_bytes).
+//! long](crate::layers::IdempotencyLayer::answer_max_bytes).
 //!
 //! # What it does not do
 //!
 //! - It does not make the work and its record one step: between the handler's effect and the completion a process
 //!   can be lost. Hand [`Held::derived_key`](crate::once::Held::derived_key) to the provider, or write
 //!   [`Held::fence`](crate::once::Held::fence) along with the effect.
-//! - In tasks, what is local to the caller's task is not there, but for the [root](crate::Root).
-//! - It does not know when an intent was made, unless it is [told](IdempotencyLayer::first_sent_by): a key that
+//! - In tasks, what is local to the caller's task is not there, but for the [root](crate::Root) and how much the
+//!   request [matters](crate::layers::Criticality).
+//! - It does not know when an intent was made, unless it is [told](crate::layers::IdempotencyLayer::first_sent_by): a key that
 //!   comes after its retention runs again.
 //!
 //! # Layout
@@ -162,15 +164,13 @@ mod headers;
 mod http;
 mod intake;
 mod key;
-mod layer;
+pub(super) mod layer;
 mod problem;
-mod service;
+pub(super) mod service;
 mod tasks;
 mod verdict;
 
 pub use self::answer::AnswerBody;
 pub use self::grpc::{GrpcDialect, verdict_of_code};
 pub use self::http::{HttpDialect, operation_of_route, verdict_of_status};
-pub use self::layer::IdempotencyLayer;
-pub use self::service::IdempotencyService;
 pub use self::verdict::Verdict;

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::problem::{PAUSE, Problem};
 use crate::deadline::Deadline;
+use crate::layers::Criticality;
 use crate::root::Root;
 
 /// Where such requests are handled. Their owner closes the tracker, and waits for it.
@@ -37,16 +39,20 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Runs it to its end, for the same root; whoever drops this future, or waits only up to `until`, only stops
+    /// Runs it to its end, for the same root and as critical; whoever drops this future, or waits only up to `until`, only stops
     /// waiting. A panic goes through to whoever waits.
     pub(super) async fn run<F>(self, work: F, until: Option<Deadline>) -> Result<F::Output, Problem>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         let Self { tracker, permit } = self;
-        let task = async move {
+        let task: BoxFuture<'static, _> = Box::pin(async move {
             let _permit = permit;
             work.await
+        });
+        let task = match Criticality::current() {
+            Some(criticality) => Box::pin(criticality.scope(task)),
+            None => task,
         };
         let task = match Root::current() {
             Some(root) => tracker.spawn(root.scope(task)),

@@ -21,7 +21,7 @@ pub enum Verdict {
     #[error("it is known not to be done")]
     NotDone,
     /// Perhaps it is done: the answer is handed on, and the next attempt meets the layer's
-    /// [policy](super::IdempotencyLayer::on_owner_lost).
+    /// [policy](crate::layers::IdempotencyLayer::on_owner_lost).
     #[error("perhaps it is done")]
     Unknown,
 }

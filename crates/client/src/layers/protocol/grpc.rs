@@ -8,7 +8,7 @@ use super::http::{copy, is_keyed};
 use super::{Criticality, RequestPolicy};
 use crate::deadline::wire::write_grpc;
 use crate::failure::{Classify, Failure, failure_of_grpc};
-use crate::layers::Trailers;
+use crate::layers::grpc::Trailers;
 
 /// gRPC: a call may be repeated if its extension [`Repeatable`](super::Repeatable) says so, or if its metadata
 /// have an `idempotency-key`. tonic hands the extensions of its requests on.

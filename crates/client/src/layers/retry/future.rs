@@ -14,11 +14,11 @@ use super::retries::Decision;
 use super::verdict::name;
 use crate::deadline::now;
 use crate::failure::Failure;
-use crate::layers::{BoxError, Criticality, Ending, Protocol, outcome_of};
+use crate::layers::{BoxError, Criticality, Ending, Protocol, gravest, outcome_of};
 use crate::root::{Root, RootScoped};
 
 pin_project! {
-    /// The future of [`RetryService`](super::RetryService). It allocates nothing until an attempt fails.
+    /// The future of [`RetryService`](crate::layers::RetryService). It allocates nothing until an attempt fails.
     pub struct ResponseFuture<S, P, R, F, T> {
         #[pin]
         state: State<S, P, R, F, T>,
@@ -130,11 +130,17 @@ impl<S, P, R> Call<S, P, R> {
         P: Protocol<R, T>,
     {
         let mut attempt = 1;
+        // What came of the last attempt that perhaps was carried out.
+        let mut open = None;
         loop {
-            let Some(request) = self.copy.take() else { return result };
-            let Ok(grant) = self.decide(attempt, failure).await else { return result };
-            // Its body holds a connection.
-            drop(result);
+            let Some(request) = self.copy.take() else { break };
+            let Ok(grant) = self.decide(attempt, failure).await else { break };
+            // A body holds a connection: that of an attempt that was turned away is not kept.
+            if Ending::Failed(failure).is_undone() {
+                drop(result);
+            } else {
+                open = Some(result);
+            }
             sleep(grant.wait).await;
             self.copy = self.layer.protocol.copy(&request);
             attempt += 1;
@@ -142,9 +148,10 @@ impl<S, P, R> Call<S, P, R> {
             result = self.root.clone().scope(sending).await;
             match self.mendable(outcome_of(&self.layer.protocol, &result)) {
                 Some(next) => failure = next,
-                None => return result,
+                None => break,
             }
         }
+        gravest(&self.layer.protocol, open, result)
     }
 
     async fn decide(&mut self, attempt: u32, failure: Failure) -> Decision {
@@ -167,5 +174,11 @@ impl<S, P, R> Drop for Call<S, P, R> {
     fn drop(&mut self) {
         // A first attempt that was given up was made all the same.
         self.count();
+    }
+}
+
+impl<S, P, R, F, T> std::fmt::Debug for ResponseFuture<S, P, R, F, T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }

@@ -4,7 +4,8 @@
 //! layer, the attempts of this call and the retries of its [root](crate::Root), the deadline, the breaker, the
 //! budget. A token is taken from what is leased, which costs nothing; only without one the node is asked, and
 //! only while it does not answer, this process's own first attempts pay. Then the jittered backoff of the
-//! policy is waited for, on top of what the dependency asked for itself.
+//! policy is waited for, on top of what the dependency asked for itself; without a deadline, for no longer than twice
+//! the longest backoff.
 //!
 //! If a retry is not sent after all, since the call was dropped during the backoff or a layer below refused it,
 //! what paid for it goes back: the retry into the root, a leased token into its lease, and one that a node granted
@@ -12,7 +13,8 @@
 //! been granted.
 //!
 //! Every first attempt is counted for the budget, but one that a layer below refused. Put it above a breaker and
-//! an attempt's deadline, so that they see each attempt; a refusal of theirs ends the call.
+//! an attempt's deadline, so that they see each attempt; a refusal of theirs ends the call: with the failure before
+//! it, if that attempt perhaps was carried out.
 //!
 //! A policy that only observes is observed by nodes: they grant every token. How many attempts a call has, and
 //! which failures are mended, stays as the policy says.
@@ -26,15 +28,12 @@ mod ask;
 mod backoff;
 mod future;
 mod grant;
-mod layer;
-mod retries;
-mod service;
+pub(super) mod layer;
+pub(super) mod retries;
+pub(super) mod service;
 mod verdict;
 
 pub use self::future::ResponseFuture;
-pub use self::layer::RetryLayer;
-pub use self::retries::Retries;
-pub use self::service::RetryService;
 
 #[cfg(test)]
 mod tests;

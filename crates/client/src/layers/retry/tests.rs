@@ -4,10 +4,11 @@ use std::time::Duration;
 use semel_proto::v1::RetryPolicy;
 use tower::{Layer, ServiceExt};
 
-use super::{Retries, RetryLayer};
 use crate::deadline::{Deadline, now};
 use crate::layers::tests::{Act, Scripted, breaker, read, retries, write};
-use crate::layers::{BoxError, BreakerLayer, DeadlineLayer, Http, Refused, SendOnce};
+use crate::layers::{
+    BoxError, BreakerLayer, DeadlineLayer, Http, Refused, Retries, RetryLayer, SendOnce,
+};
 use crate::root::{ROOT_HEADER, Root};
 
 type Answer = Result<http::Response<&'static str>, BoxError>;
@@ -191,20 +192,32 @@ async fn a_retry_that_is_given_up_before_it_is_sent_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_that_a_layer_below_refuses_costs_nothing() {
+async fn a_retry_that_a_layer_below_refuses_costs_nothing_and_does_not_hide_what_was_sent() {
     let (retries, root) = (retries(10), Root::new("root", 4));
-    let failing = Scripted::new([Act::Answer(500)]);
-    let (asked, breaker) = (failing.clone(), std::sync::atomic::AtomicBool::new(true));
-    let breaker = std::sync::Arc::new(breaker);
-    let inner = tower::service_fn(move |request| {
-        let lets = breaker.swap(false, std::sync::atomic::Ordering::Relaxed);
-        let asked = asked.clone();
-        async move {
-            if lets { asked.oneshot(request).await } else { Err(Refused::BulkheadFull.into()) }
-        }
-    });
-    let layered = RetryLayer::new(Http::default(), retries.clone()).layer(inner);
-    let error = root.clone().scope(layered.oneshot(read())).await.unwrap_err();
-    assert_eq!(Refused::find(&*error), Some(&Refused::BulkheadFull));
+    let refused_after = async |act: Act| {
+        let asked = Scripted::new([act]);
+        let inner = tower::service_fn(move |request| {
+            let (asked, lets) = (asked.clone(), asked.attempts() == 0);
+            async move {
+                if lets { asked.oneshot(request).await } else { Err(Refused::BulkheadFull.into()) }
+            }
+        });
+        let layered = RetryLayer::new(Http::default(), retries.clone()).layer(inner);
+        root.clone().scope(layered.oneshot(read())).await
+    };
+    let answer = refused_after(Act::Answer(500)).await;
+    assert_eq!(status(answer), 500, "perhaps it was carried out");
+    for undone in [Act::Answer(429), Act::Break(ErrorKind::ConnectionRefused)] {
+        let error = refused_after(undone).await.unwrap_err();
+        assert_eq!(Refused::find(&*error), Some(&Refused::BulkheadFull));
+    }
     assert_eq!((retries.budget().in_hand(), root.left()), (10, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_attempt_that_never_left_does_not_hide_one_that_perhaps_was_carried_out() {
+    let never = || Act::Break(ErrorKind::ConnectionRefused);
+    let dependency = Scripted::new([Act::Answer(504), never(), never()]);
+    assert_eq!(status(call(&retries(10), &dependency, read()).await), 504);
+    assert_eq!(dependency.attempts(), 3);
 }

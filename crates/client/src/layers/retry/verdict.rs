@@ -56,8 +56,12 @@ pub(super) fn judge(
     }
     let wait = question.failure.map(|failure| delay(rules, &failure, question.attempt, roll));
     let wait = wait.unwrap_or_default();
-    let needed = wait.saturating_add(question.expected);
-    if question.remaining.is_some_and(|remaining| needed >= remaining) {
+    let fits = match question.remaining {
+        Some(remaining) => wait.saturating_add(question.expected) < remaining,
+        // A dependency that asks for a day does not hold a call up that long.
+        None => wait <= rules.cap.saturating_mul(2),
+    };
+    if !fits {
         return Err(RetryVerdict::Deadline);
     }
     if question.is_breaker_open {
@@ -126,6 +130,18 @@ mod tests {
         assert_eq!(of(&sixth), Err(RetryVerdict::Deadline));
         assert_eq!(of(&last), Err(RetryVerdict::BreakerOpen));
         assert_eq!(of(&fine()), Ok(Duration::from_millis(50)));
+    }
+
+    #[test]
+    fn without_a_deadline_no_dependency_holds_a_call_up_for_longer_than_backoffs_may() {
+        let asked = |secs| {
+            let failure = Failure::of(FailureKind::Throttled);
+            let failure = Some(failure.with_delay(Some(Duration::from_secs(secs))));
+            judge(&Question { failure, remaining: None, ..fine() }, 4, &rules(), 0)
+        };
+        assert_eq!(asked(40), Ok(Duration::from_secs(40)), "twice the longest backoff");
+        assert_eq!(asked(41), Err(RetryVerdict::Deadline));
+        assert_eq!(asked(u64::MAX), Err(RetryVerdict::Deadline));
     }
 
     #[test]

@@ -6,10 +6,9 @@ use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ScopeMetri
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use tower::{Layer, ServiceExt};
 
-use super::Stack;
 use crate::Metrics;
 use crate::layers::tests::{Act, Scripted, measured_breaker, read, retries};
-use crate::layers::{HedgeSettings, Http, Refused};
+use crate::layers::{HedgeSettings, Http, Refused, Stack};
 
 /// How often each instrument was used, or what it says, by its attributes but the dependency.
 fn counted(exporter: &InMemoryMetricExporter) -> BTreeMap<String, u64> {

@@ -11,8 +11,8 @@ use tonic::Status;
 
 use super::super::semel::{Mood, Semel};
 use super::{Asked, Handler, answer, layer, send, this_charge};
-use crate::layers::IdempotencyLayer;
 use crate::layers::idempotency::HttpDialect;
+use crate::layers::{Criticality, IdempotencyLayer};
 use crate::once::Held;
 use crate::{Deadline, Root};
 
@@ -115,21 +115,21 @@ async fn a_request_without_time_is_turned_away_and_never_goes_without_its_key() 
     assert_eq!(handler.runs(), 0);
 }
 
-/// What a handler saw: what was left of its deadline, and its root.
-type Seen = Arc<Mutex<Option<(Option<Duration>, Option<Root>)>>>;
+/// What a handler saw: what was left of its deadline, its root, and how much it matters.
+type Seen = Arc<Mutex<Option<(Option<Duration>, Option<Root>, Option<Criticality>)>>>;
 
 fn looking(
     seen: Seen,
 ) -> impl Fn(u32, Option<Held>) -> futures::future::Ready<Response<String>> + Clone {
     move |number, _| {
         let left = Deadline::current().map(Deadline::left);
-        *seen.lock().unwrap() = Some((left, Root::current()));
+        *seen.lock().unwrap() = Some((left, Root::current(), Criticality::current()));
         futures::future::ready(answer(201, number))
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_handler_sees_its_deadline_and_the_root_in_tasks_too() {
+async fn the_handler_sees_its_deadline_the_root_and_how_much_it_matters_in_tasks_too() {
     for (in_task, left) in [(false, SECOND), (true, 60 * SECOND)] {
         let node = Semel::default_node(&[]);
         let layer = layer(&node);
@@ -138,9 +138,11 @@ async fn the_handler_sees_its_deadline_and_the_root_in_tasks_too() {
         let handler = Handler::new(looking(Arc::clone(&seen)));
         let root = Root::new("root-1", 3);
         let sent = send(&layer, &handler, within_a_second());
-        assert_eq!(root.clone().scope(sent).await.status, 201);
-        let (saw, its_root) = seen.lock().unwrap().take().unwrap();
+        let sent = Criticality::High.scope(root.clone().scope(sent));
+        assert_eq!(sent.await.status, 201);
+        let (saw, its_root, matters) = seen.lock().unwrap().take().unwrap();
         assert_eq!(saw, Some(left), "in a task: {in_task}");
+        assert_eq!(matters, Some(Criticality::High), "in a task: {in_task}");
         its_root.expect("there is one").cap(1);
         assert_eq!(root.left(), 1, "it is the same");
     }

@@ -158,7 +158,7 @@ async fn equal_keys_of_two_callers_do_not_meet_and_tenants_are_chosen_by_request
     let layer = layer(&node).caller_by(named("x-user")).tenant_by(named("x-tenant"));
     let handler = Handler::new(async |_, held: Option<Held>| {
         let name = held.unwrap().claim().name.clone();
-        Response::new(format!("{} {}", name.tenant, name.key))
+        Response::new(format!("{} {}", name.tenant(), name.key()))
     });
     let by = |user: &'static str| {
         let mut request = this_charge();

@@ -1,40 +1,18 @@
-//! All layers, in the order that is right.
-//!
-//! From the outside to the inside, and why:
-//!
-//! 1. **Deadline of the operation**: all below it, waits and backoffs too, happens within it.
-//! 2. **Bulkhead**: a call that is waiting for its next attempt holds its place, so that a sick dependency can
-//!    have only so many calls of this process in its hands. A refusal here is nobody's failure, so it
-//!    has to be above retries and breaker.
-//! 3. **Retry**: above the breaker, so that each attempt asks it, and a refusal ends the call.
-//! 4. **Hedge**: of each attempt; below retries, so that only an attempt that failed on both ways is one that
-//!    failed.
-//! 5. **Breaker**: counts every attempt, hedges too, and lets none through while it is open.
-//! 6. **Deadline of the attempt**: innermost, so that what the breaker counts, and what the headers say, is
-//!    true of each attempt.
-
 use std::time::Duration;
 
 use tower::Layer;
 
-use super::breaker::{BreakerLayer, BreakerService};
-use super::bulkhead::{BulkheadLayer, BulkheadService};
-use super::deadline::{DeadlineLayer, DeadlineService};
-use super::hedge::{HedgeLayer, HedgeService, HedgeSettings};
-use super::retry::{Retries, RetryLayer, RetryService};
+use super::service::Stacked;
 use crate::breakers::Breaker;
+use crate::layers::{
+    BreakerLayer, BulkheadLayer, DeadlineLayer, HedgeLayer, HedgeSettings, Retries, RetryLayer,
+};
 use crate::metrics::Metrics;
 
 /// Calls under way at once unless said otherwise.
 const PLACES: usize = 256;
 /// How long a call waits for a place unless said otherwise.
 const WAIT: Duration = Duration::from_millis(100);
-
-/// A service with all layers around it.
-pub type Stacked<S, P> = DeadlineService<BulkheadService<Repeated<S, P>>, P>;
-
-/// The part of it that is gone through for each attempt.
-type Repeated<S, P> = RetryService<HedgeService<BreakerService<DeadlineService<S, P>, P>, P>, P>;
 
 /// All layers of one dependency, in this order: deadline of the operation, bulkhead, retry, hedge, breaker,
 /// deadline of the attempt. All services that one stack makes share its places and latencies.
@@ -135,9 +113,6 @@ impl<S, P: Clone> Layer<S> for Stack<P> {
         let bulkhead = self.bulkhead.clone().measured(metrics, dependency);
         let operation =
             DeadlineLayer::operation(protocol(), self.operation).measured(metrics, dependency);
-        operation.layer(bulkhead.layer(retry.layer(hedge)))
+        Stacked(operation.layer(bulkhead.layer(retry.layer(hedge))))
     }
 }
-
-#[cfg(test)]
-mod tests;
