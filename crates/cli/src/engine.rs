@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use semel_server::{Node, NodeOptions, StartError};
-use semel_store::{EmbeddedOptions, EmbeddedStore, SystemClock};
+use semel_store::{EmbeddedOptions, EmbeddedStore, StoreError, SystemClock};
+use semel_store_fdb::{FdbOptions, NetworkOptions};
+#[cfg(feature = "foundationdb")]
+use semel_store_fdb::{FdbStore, Network};
 use semel_store_postgres::{OpenError, PostgresOptions, PostgresStore};
 
 use crate::failure::{Failure, whole};
@@ -34,16 +37,34 @@ pub(crate) enum Engine {
     Embedded(PathBuf),
     /// In a PostgreSQL database.
     Postgres(Box<PostgresOptions>),
+    /// In a FoundationDB cluster.
+    Fdb(Box<Fdb>),
+}
+
+/// How a FoundationDB cluster is used.
+#[derive(Clone, Debug)]
+pub(crate) struct Fdb {
+    pub(crate) store: FdbOptions,
+    pub(crate) network: NetworkOptions,
+}
+
+impl Fdb {
+    /// The defaults, for the cluster that this file names.
+    pub(crate) fn new(cluster_file: &str) -> Self {
+        Self { store: FdbOptions::new(cluster_file), network: NetworkOptions::default() }
+    }
 }
 
 /// A store that is open.
 pub(crate) enum Opened {
     Embedded(EmbeddedStore),
     Postgres(PostgresStore),
+    #[cfg(feature = "foundationdb")]
+    Fdb(FdbStore),
 }
 
 impl Engine {
-    /// Reads `embedded:DIRECTORY` or a PostgreSQL URL.
+    /// Reads `embedded:DIRECTORY`, a PostgreSQL URL or `fdb:CLUSTER_FILE`.
     pub(crate) fn parse(address: &StoreAddress) -> Result<Self, Failure> {
         let text = address.0.as_str();
         if let Some(directory) = text.strip_prefix("embedded:").filter(|it| !it.is_empty()) {
@@ -54,7 +75,15 @@ impl Engine {
             let options = options.map_err(|error| Failure::usage(whole(&error)))?;
             return Ok(Self::Postgres(Box::new(options)));
         }
-        Err(Failure::usage("the store is neither embedded:DIRECTORY nor postgres://...")
+        if let Some(cluster_file) = text.strip_prefix("fdb:").filter(|it| !it.is_empty()) {
+            return if cfg!(feature = "foundationdb") {
+                Ok(Self::Fdb(Box::new(Fdb::new(cluster_file))))
+            } else {
+                Err(without_foundationdb())
+            };
+        }
+        let known = "the store is none of embedded:DIRECTORY, postgres://... and fdb:CLUSTER_FILE";
+        Err(Failure::usage(known)
             .advise("for example --store postgres://semel@db.internal/semel?sslmode=verify-full"))
     }
 
@@ -63,6 +92,7 @@ impl Engine {
         match self {
             Self::Embedded(directory) => directory.display().to_string(),
             Self::Postgres(options) => format!("PostgreSQL (schema {})", options.schema),
+            Self::Fdb(fdb) => format!("FoundationDB (store {})", fdb.store.name),
         }
     }
 
@@ -74,9 +104,21 @@ impl Engine {
             Self::Postgres(options) => {
                 let store = PostgresStore::open(*options).await;
                 let store = store.map_err(|error| database_refused(&name, &error))?;
-                warn_of_losses(&store).await;
+                warn_of_losses(store.durability_warnings().await);
                 Ok(Opened::Postgres(store))
             }
+            #[cfg(feature = "foundationdb")]
+            Self::Fdb(fdb) => {
+                let opened = async {
+                    let network = Arc::new(Network::start(&fdb.network)?);
+                    FdbStore::open(&network, fdb.store).await
+                };
+                let store = opened.await.map_err(|error| Failure::store_refused(&name, &error))?;
+                warn_of_losses(store.durability_warnings().await);
+                Ok(Opened::Fdb(store))
+            }
+            #[cfg(not(feature = "foundationdb"))]
+            Self::Fdb(_) => Err(without_foundationdb()),
         }
     }
 }
@@ -99,9 +141,16 @@ fn open_embedded(directory: &Path) -> Result<EmbeddedStore, Failure> {
         .map_err(|error| Failure::store_refused(&directory.display().to_string(), &error))
 }
 
+fn without_foundationdb() -> Failure {
+    Failure::usage("this `semel` was built without FoundationDB").advise(
+        "build it where libclang and libfdb_c are installed: cargo build --release -p semel-cli --features \
+         foundationdb",
+    )
+}
+
 /// Says loudly with which settings of the database an acknowledged commit can be lost.
-async fn warn_of_losses(store: &PostgresStore) {
-    match store.durability_warnings().await {
+fn warn_of_losses(found: Result<Vec<String>, StoreError>) {
+    match found {
         Ok(warnings) => warnings
             .iter()
             .for_each(|warning| tracing::warn!("ACKNOWLEDGED WRITES CAN BE LOST: {warning}")),
@@ -116,6 +165,8 @@ impl Opened {
         match self {
             Self::Embedded(store) => Node::start(Arc::new(store.clone()), clock, seed, options),
             Self::Postgres(store) => Node::start(Arc::new(store.clone()), clock, seed, options),
+            #[cfg(feature = "foundationdb")]
+            Self::Fdb(store) => Node::start(Arc::new(store.clone()), clock, seed, options),
         }
     }
 
@@ -124,6 +175,8 @@ impl Opened {
         match self {
             Self::Embedded(store) => store.close(),
             Self::Postgres(store) => store.close(),
+            #[cfg(feature = "foundationdb")]
+            Self::Fdb(store) => store.close(),
         }
     }
 }
@@ -144,7 +197,15 @@ mod tests {
         for url in ["postgres://semel@localhost/semel", "postgresql://localhost"] {
             assert!(matches!(parse(url), Ok(Engine::Postgres(_))), "{url}");
         }
-        for other in ["", "embedded:", "mysql://x", "./data"] {
+        let cluster = parse("fdb:/etc/fdb.cluster");
+        if cfg!(feature = "foundationdb") {
+            let file = Path::new("/etc/fdb.cluster");
+            assert!(matches!(cluster, Ok(Engine::Fdb(fdb)) if fdb.store.cluster_file == file));
+        } else {
+            let failure = cluster.expect_err("no such engine");
+            assert!(failure.message.contains("without FoundationDB"), "{failure:?}");
+        }
+        for other in ["", "embedded:", "fdb:", "mysql://x", "./data"] {
             assert!(parse(other).is_err(), "{other:?}");
         }
     }

@@ -41,7 +41,7 @@ impl MigrateArgs {
         let name = engine.name();
         let options = match engine {
             Engine::Postgres(options) => options,
-            Engine::Embedded(_) => return Err(nothing_to_migrate(&name)),
+            Engine::Embedded(_) | Engine::Fdb(_) => return Err(nothing_to_migrate(&name)),
         };
         let runtime = current_thread_runtime()?;
         let done = runtime.block_on(self.work(&options));
@@ -56,8 +56,8 @@ impl MigrateArgs {
     }
 }
 
-fn nothing_to_migrate(directory: &str) -> Failure {
-    Failure::usage(format!("the store is in the directory {directory}, which needs no migrations"))
+fn nothing_to_migrate(store: &str) -> Failure {
+    Failure::usage(format!("the store is in {store}, which needs no migrations"))
         .advise(
             "name a database: --store postgres://USER@HOST/DATABASE, SEMEL_STORE, or `store` below [serve] \
              in the file of settings",

@@ -100,7 +100,7 @@ impl Running {
         let engine = settings.engine()?;
         let (data, stored) = match &engine {
             Engine::Embedded(_) => (Some(engine.name()), None),
-            Engine::Postgres(_) => (None, Some(engine.name())),
+            Engine::Postgres(_) | Engine::Fdb(_) => (None, Some(engine.name())),
         };
         let watch = Stopwatch::start();
         let store = engine.open().await?;
@@ -122,6 +122,8 @@ impl Running {
         let stop = move || {
             self.node.shutdown();
             self.store.close();
+            // With all that its engine runs in the background: the process ends after this.
+            drop(self.store);
             // Nobody listens any more if a second signal came.
             let _ = done.send(());
         };

@@ -143,7 +143,7 @@ impl Kind {
             }
             Self::Place(Where::Directory) => "the path of a directory".to_owned(),
             Self::Place(Where::Address) => {
-                "postgres://USER@HOST/DATABASE or embedded:DIRECTORY".to_owned()
+                "postgres://USER@HOST/DATABASE, fdb:CLUSTER_FILE or embedded:DIRECTORY".to_owned()
             }
             Self::Place(Where::AddressIn) => {
                 "the path of a file with the URL of the store".to_owned()

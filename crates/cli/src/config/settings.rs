@@ -8,7 +8,7 @@ use semel_server::NodeOptions;
 use semel_store_postgres::PostgresOptions;
 
 use super::table;
-use crate::engine::{Engine, StoreAddress};
+use crate::engine::{Engine, Fdb, StoreAddress};
 use crate::failure::{Failure, whole};
 use crate::logging::LogFormat;
 
@@ -21,6 +21,8 @@ pub(crate) struct Settings {
     pub(crate) node: NodeOptions,
     /// How a database is used; which one it is, `place` says.
     pub(crate) postgres: PostgresOptions,
+    /// How a cluster is used; which one it is, `place` says.
+    pub(crate) foundationdb: Fdb,
     pub(crate) place: Place,
     pub(crate) insecure: bool,
     pub(crate) log: String,
@@ -47,6 +49,7 @@ impl Settings {
         Ok(Self {
             node: NodeOptions::default(),
             postgres,
+            foundationdb: Fdb::new(""),
             place: Place::Directory(PathBuf::from("./semel-data")),
             insecure: false,
             log: "info".to_owned(),
@@ -79,6 +82,11 @@ impl Settings {
                     setting.kind.copy(self, &mut at_address);
                 }
                 Ok(Engine::Postgres(Box::new(at_address.postgres)))
+            }
+            Engine::Fdb(parsed) => {
+                let mut at_address = self.foundationdb.clone();
+                at_address.store.cluster_file = parsed.store.cluster_file;
+                Ok(Engine::Fdb(Box::new(at_address)))
             }
             embedded @ Engine::Embedded(_) => Ok(embedded),
         }

@@ -1,6 +1,8 @@
 //! The one table of settings: every name, bound and option of the command line stands here, and nowhere
 //! else. Defaults are those of whoever owns the value.
 
+use semel_store_fdb::FdbOptions;
+
 use super::kind::{Kind, Number, Part, Unit, Where};
 use crate::logging;
 
@@ -69,13 +71,18 @@ const fn time(part: Number, least_ms: u64, most_ms: u64) -> Kind {
     Kind::Number { part, unit: Unit::Ms, least: least_ms, most: most_ms }
 }
 
+const fn file(part: Part<Option<String>>) -> Kind {
+    Kind::Given { part, allowed: "a path" }
+}
+
+const FDB: &str = "foundationdb";
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 const DAY_MS: u64 = 24 * HOUR_MS;
 const MILLION: u64 = 1_000_000;
 
 /// Of the ways to say where the store is, the later wins where two are said in the same place.
-pub(crate) static SETTINGS: [Setting; 41] = [
+pub(crate) static SETTINGS: [Setting; 55] = [
     setting("serve", "listen", Kind::Socket(|it| &mut it.node.listen))
         .option("ADDRESS", "Where to listen for gRPC; port 0 takes a free one")
         .variable("SEMEL_LISTEN"),
@@ -109,8 +116,8 @@ pub(crate) static SETTINGS: [Setting; 41] = [
     setting("serve", "store", Kind::Place(Where::Address))
         .option_without(
             "URL",
-            "Another store than --data: postgres://USER@HOST/DATABASE, which many nodes share. A \
-             password belongs in the environment or in --store-file, where no list of processes \
+            "Another store than --data: postgres://USER@HOST/DATABASE or, if it was built with \
+             FoundationDB, fdb:CLUSTER_FILE, which many nodes share. A password belongs in the environment or in --store-file, where no list of processes \
              shows it",
             "",
         )
@@ -277,7 +284,74 @@ pub(crate) static SETTINGS: [Setting; 41] = [
         "queue_updates",
         count(|it| &mut it.postgres.queue_updates, 4_096, MILLION),
     ),
+    //
+    setting(
+        FDB,
+        "name",
+        Kind::Word {
+            part: |it| &mut it.foundationdb.store.name,
+            allowed: "1 to 48 of a-z, 0-9, _ and -",
+            check: check_store_name,
+        },
+    ),
+    setting(FDB, "watches", Kind::Number {
+        part: Number::Usize(|it| &mut it.foundationdb.store.watches),
+        unit: Unit::Pieces,
+        least: 0,
+        most: 100_000,
+    }),
+    setting(FDB, "poll", time(Number::U64(|it| &mut it.foundationdb.store.poll_ms), 100, MINUTE_MS)),
+    setting(
+        FDB,
+        "connect_timeout",
+        time(
+            Number::U64(|it| &mut it.foundationdb.store.connect_timeout_ms),
+            100,
+            10 * MINUTE_MS,
+        ),
+    ),
+    setting(
+        FDB,
+        "transaction_timeout",
+        time(
+            Number::U64(|it| &mut it.foundationdb.store.transaction_timeout_ms),
+            100,
+            10 * MINUTE_MS,
+        ),
+    ),
+    setting(
+        FDB,
+        "conflict_timeout",
+        time(Number::U64(|it| &mut it.foundationdb.store.conflict_timeout_ms), 10, MINUTE_MS),
+    ),
+    setting(
+        FDB,
+        "queue_updates",
+        count(|it| &mut it.foundationdb.store.queue_updates, 4_096, MILLION),
+    ),
+    setting(FDB, "tls_certificate_file", file(|it| &mut it.foundationdb.network.tls_certificate_file)),
+    setting(FDB, "tls_key_file", file(|it| &mut it.foundationdb.network.tls_key_file)),
+    setting(FDB, "tls_password_file", file(|it| &mut it.foundationdb.network.tls_password_file)),
+    setting(FDB, "tls_ca_file", file(|it| &mut it.foundationdb.network.tls_ca_file)),
+    setting(
+        FDB,
+        "tls_verify_peers",
+        Kind::Given {
+            part: |it| &mut it.foundationdb.network.tls_verify_peers,
+            allowed: "a rule such as Check.Valid=1,S.CN=fdb.internal",
+        },
+    ),
+    setting(
+        FDB,
+        "external_client_directory",
+        file(|it| &mut it.foundationdb.network.external_client_directory),
+    ),
+    setting(FDB, "trace_directory", file(|it| &mut it.foundationdb.network.trace_directory)),
 ];
+
+fn check_store_name(name: &str) -> Result<(), String> {
+    if FdbOptions::is_name(name) { Ok(()) } else { Err("this is no such name".to_owned()) }
+}
 
 fn check_schema(name: &str) -> Result<(), String> {
     let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';

@@ -13,7 +13,19 @@ use super::*;
 use crate::target::DEFAULT_TARGET;
 
 /// Settings that have no default that could be written down.
-const UNSET: [&str; 4] = ["advertise", "store", "store_file", "workers"];
+const UNSET: [&str; 11] = [
+    "advertise",
+    "store",
+    "store_file",
+    "workers",
+    "tls_certificate_file",
+    "tls_key_file",
+    "tls_password_file",
+    "tls_ca_file",
+    "tls_verify_peers",
+    "external_client_directory",
+    "trace_directory",
+];
 
 #[derive(Parser)]
 struct Line {
@@ -81,7 +93,10 @@ fn what_the_example_only_mentions_can_be_said_so() {
     });
     let mut count = 0;
     for line in mentioned {
-        assert!(problems(&format!("[serve]\n{line}")).is_empty(), "{line}");
+        let key = line.split(' ').next().unwrap();
+        let setting = SETTINGS.iter().find(|setting| setting.key == key).unwrap();
+        let table = setting.table;
+        assert!(problems(&format!("[{table}]\n{line}")).is_empty(), "{line}");
         count += 1;
     }
     assert_eq!(count, UNSET.len());
@@ -125,7 +140,9 @@ fn every_setting_has_a_part_of_its_own() {
 fn the_bounds_are_those_of_the_node() {
     // These the node does not bound.
     let ours = ["grace", "replay_cache"];
-    for (setting, part, least, most) in numbers().filter(|(it, ..)| it.table != "postgres") {
+    for (setting, part, least, most) in
+        numbers().filter(|(it, ..)| !["postgres", "foundationdb"].contains(&it.table))
+    {
         let fits = |number: u64| {
             let mut settings = Settings::defaults().unwrap();
             part.put(&mut settings, number);
@@ -169,6 +186,40 @@ async fn the_bounds_are_those_of_the_database_engine() {
         let schema = format!("[postgres]\nschema = {schema:?}");
         assert_eq!(problems(&schema).is_empty(), theirs, "{schema}");
     }
+}
+
+#[test]
+fn the_bounds_are_those_of_the_engine_of_clusters() {
+    for (setting, part, least, most) in numbers().filter(|(it, ..)| it.table == "foundationdb") {
+        let fits = |number: u64| {
+            let mut settings = Settings::defaults().unwrap();
+            part.put(&mut settings, number);
+            settings.foundationdb.store.check().is_ok()
+        };
+        let name = setting.key;
+        assert!(fits(least) && fits(most) && !fits(most + 1), "{name}");
+        assert!(least == 0 || !fits(least - 1), "{name} may be less");
+    }
+    for name in ["semel", "_1", "", "a b", "Semel", "a-b", &"a".repeat(48), &"a".repeat(49)] {
+        let mut settings = Settings::defaults().unwrap();
+        settings.foundationdb.store.name = name.to_owned();
+        let theirs = settings.foundationdb.store.check().is_ok();
+        let name = format!("[foundationdb]\nname = {name:?}");
+        assert_eq!(problems(&name).is_empty(), theirs, "{name}");
+    }
+}
+
+#[cfg(feature = "foundationdb")]
+#[test]
+fn the_options_of_a_cluster_reach_its_engine() {
+    let mut settings = Settings::defaults().unwrap();
+    let text = "[serve]\nstore = 'fdb:/etc/fdb.cluster'\n\
+                [foundationdb]\nname = 'other'\nwatches = 9\ntls_ca_file = '/etc/ca.pem'";
+    assert!(read(text, &mut settings).1.is_empty());
+    let crate::engine::Engine::Fdb(fdb) = settings.engine().unwrap() else { panic!("no cluster") };
+    assert_eq!((fdb.store.name.as_str(), fdb.store.watches), ("other", 9));
+    assert_eq!(fdb.store.cluster_file, std::path::Path::new("/etc/fdb.cluster"));
+    assert_eq!(fdb.network.tls_ca_file.as_deref(), Some("/etc/ca.pem"));
 }
 
 #[test]

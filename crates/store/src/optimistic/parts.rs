@@ -1,14 +1,19 @@
 //! Many decisions as a few requests, none too heavy.
 
+use std::borrow::Borrow;
+
 use super::Decision;
 
 /// Cuts `decisions` into runs that weigh at most `most_bytes`, or are one decision.
-pub fn parts(decisions: &[Decision], most_bytes: usize) -> impl Iterator<Item = &[Decision]> {
+pub fn parts<D: Borrow<Decision>>(
+    decisions: &[D],
+    most_bytes: usize,
+) -> impl Iterator<Item = &[D]> {
     let mut rest = decisions;
     std::iter::from_fn(move || {
         let mut weight = 0;
         let fits = rest.iter().take_while(|it| {
-            weight += it.weight();
+            weight += (*it).borrow().weight();
             weight <= most_bytes
         });
         let (part, others) = rest.split_at_checked(fits.count().max(1))?;

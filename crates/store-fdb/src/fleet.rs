@@ -1,0 +1,273 @@
+//! The time of the fleet: the middle of the clocks of all nodes.
+//!
+//! The database has no wall clock, but its versions order whatever is committed, and a second has about
+//! a million of them. So each node commits a stamp once a second, with what its own clock said when its
+//! last one was committed, and reads those of the others: two clocks that are looked at about the same
+//! version can be compared. A node whose clock is off then tells the time of the others, and can notice
+//! that it does.
+//!
+//! Invariants:
+//!
+//! - Of an even number of clocks the earlier one of the middle two counts: time that ran ahead can't be
+//!   taken back, since it never goes back.
+//! - Only what was looked at in an uninterrupted run of versions is compared: not across a stop of the
+//!   cluster, a recovery (versions jump then), or a step of the own clock.
+//! - A node alone tells its own time.
+
+/// How many versions the database gives per microsecond, times the microseconds: 1, by its design.
+const fn versions(micros: i64) -> i64 {
+    micros
+}
+
+/// A commit that took longer says too little about when it happened.
+const SLOW_US: u64 = 1_000_000;
+/// How far versions and the own clock may part between two stamps.
+const DRIFT_US: i64 = 500_000;
+/// How old a stamp of others may be to be compared.
+const OLDEST_US: i64 = 10_000_000;
+/// How far a run is taken to reach back before its first stamp, when a node opens.
+const BEFORE_US: i64 = 3_000_000;
+/// How long a new run lasts before the others count: each has had time for two stamps.
+const SETTLED_US: i64 = 2_500_000;
+
+/// What a clock said at a version of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// Microseconds since the epoch.
+    pub(crate) wall_us: u64,
+    pub(crate) version: i64,
+}
+
+impl Sample {
+    /// How far `other` is ahead of this clock, in microseconds.
+    fn offset_of(self, other: Self) -> i64 {
+        let wall = signed(other.wall_us).saturating_sub(signed(self.wall_us));
+        wall.saturating_sub(other.version.saturating_sub(self.version))
+    }
+}
+
+/// What a node leaves for the others, and for those that come after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// The newest time that it gave to any transition, or found when it opened; µs since the epoch.
+    pub(crate) newest_us: u64,
+    /// A version from shortly before it was written.
+    pub(crate) written_at: i64,
+    /// What its clock said when its last one was committed.
+    pub(crate) sample: Option<Sample>,
+}
+
+const FORMAT: u8 = 1;
+
+impl Stamp {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![FORMAT];
+        bytes.extend_from_slice(&self.newest_us.to_le_bytes());
+        bytes.extend_from_slice(&self.written_at.to_le_bytes());
+        if let Some(sample) = self.sample {
+            bytes.extend_from_slice(&sample.wall_us.to_le_bytes());
+            bytes.extend_from_slice(&sample.version.to_le_bytes());
+        }
+        bytes
+    }
+
+    pub(crate) fn decode(stored: &[u8]) -> Result<Self, String> {
+        let unreadable = || "the stamp of a node's clock can't be read".to_owned();
+        let (&[format], rest) = stored.split_first_chunk().ok_or_else(unreadable)?;
+        if format != FORMAT {
+            return Err(unreadable());
+        }
+        let (newest_us, rest) = rest.split_first_chunk().ok_or_else(unreadable)?;
+        let (written_at, rest) = rest.split_first_chunk().ok_or_else(unreadable)?;
+        let sample = match rest {
+            [] => None,
+            _ => {
+                let (wall_us, rest) = rest.split_first_chunk().ok_or_else(unreadable)?;
+                let version = rest.try_into().map_err(|_| unreadable())?;
+                let wall_us = u64::from_le_bytes(*wall_us);
+                Some(Sample { wall_us, version: i64::from_le_bytes(version) })
+            }
+        };
+        let newest_us = u64::from_le_bytes(*newest_us);
+        Ok(Self { newest_us, written_at: i64::from_le_bytes(*written_at), sample })
+    }
+
+    /// Whether its node is gone for a day, at this version.
+    pub(crate) fn is_left_over(&self, version: i64) -> bool {
+        const DAY_US: i64 = 86_400_000_000;
+        version.saturating_sub(self.written_at) > versions(DAY_US)
+    }
+}
+
+/// What a node knows of the fleet's clocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fleet {
+    last: Option<Sample>,
+    /// The first version of the run.
+    since: i64,
+    offset_us: i64,
+}
+
+impl Fleet {
+    /// How far the fleet is ahead of the own clock, in microseconds.
+    pub(crate) fn offset_us(&self) -> i64 {
+        self.offset_us
+    }
+
+    /// The own sample that others may go by.
+    pub(crate) fn sample(&self) -> Option<Sample> {
+        self.last
+    }
+
+    /// Takes a stamp of the own clock, which was committed within `took_us`, and the newest samples of
+    /// the others.
+    pub(crate) fn take(&mut self, mine: Sample, took_us: u64, others: &[Sample]) {
+        if took_us > SLOW_US {
+            self.last = None;
+            self.since = i64::MAX;
+            return;
+        }
+        let is_first = self.last.is_none() && self.since == 0;
+        let goes_on = self.last.is_some_and(|last| last.offset_of(mine).abs() <= DRIFT_US);
+        self.last = Some(mine);
+        if is_first {
+            self.since = mine.version.saturating_sub(versions(BEFORE_US));
+        } else if !goes_on {
+            self.since = mine.version;
+        }
+        if mine.version.saturating_sub(self.since) >= versions(SETTLED_US) {
+            let since = self.since.max(mine.version.saturating_sub(versions(OLDEST_US)));
+            let comparable = others.iter().filter(|other| other.version >= since);
+            self.offset_us = median_offset_us(mine, comparable.copied());
+        }
+    }
+}
+
+/// How far the middle of all clocks is ahead of the own one, in microseconds.
+fn median_offset_us(mine: Sample, others: impl Iterator<Item = Sample>) -> i64 {
+    let mut offsets: Vec<i64> = others.map(|other| mine.offset_of(other)).collect();
+    offsets.push(0);
+    offsets.sort_unstable();
+    offsets.get((offsets.len() - 1) / 2).copied().unwrap_or(0)
+}
+
+fn signed(micros: u64) -> i64 {
+    i64::try_from(micros).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+    const MINUTE: i64 = 60 * SECOND;
+
+    /// A clock that is `ahead` of a true one that stands at 1,000 s at version 0.
+    fn sample(version: i64, ahead: i64) -> Sample {
+        Sample { wall_us: u64::try_from(1_000 * SECOND + version + ahead).unwrap(), version }
+    }
+
+    #[test]
+    fn the_middle_of_the_clocks_counts() {
+        let minutes: [(&[i64], i64); 8] = [
+            (&[], 0),
+            (&[0], 0),
+            // Of two, the earlier one.
+            (&[10], 0),
+            (&[-10], -10),
+            (&[-10, -10], -10),
+            (&[10, 10], 10),
+            (&[10, -10], 0),
+            (&[-1, 5, 20], 0),
+        ];
+        for (ahead, expected) in minutes {
+            let others = ahead.iter().map(|ahead| sample(7 * SECOND, ahead * MINUTE));
+            let found = median_offset_us(sample(9 * SECOND, 0), others);
+            assert_eq!(found, expected * MINUTE, "{ahead:?}");
+        }
+    }
+
+    #[test]
+    fn all_nodes_tell_the_same_time() {
+        let ahead = [3 * MINUTE, -7 * MINUTE, 12, 0, MINUTE, -1];
+        for nodes in 1..=ahead.len() {
+            let clocks = || ahead.iter().take(nodes).map(|ahead| sample(9 * SECOND, *ahead));
+            let told: Vec<i64> = clocks()
+                .enumerate()
+                .map(|(me, mine)| {
+                    let others = clocks().enumerate().filter(|(it, _)| *it != me);
+                    ahead[me] + median_offset_us(mine, others.map(|(_, other)| other))
+                })
+                .collect();
+            assert!(told.iter().all(|it| *it == told[0]), "{nodes} nodes: {told:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_opens_among_others_tells_their_time_at_once() {
+        let mut fleet = Fleet::default();
+        let others = [sample(98 * SECOND, -10 * MINUTE), sample(99 * SECOND, -10 * MINUTE)];
+        fleet.take(sample(100 * SECOND, 0), 10_000, &others);
+        assert_eq!(fleet.offset_us(), -10 * MINUTE);
+        assert_eq!(fleet.sample(), Some(sample(100 * SECOND, 0)));
+    }
+
+    #[test]
+    fn nodes_that_are_gone_count_no_more() {
+        let mut fleet = Fleet::default();
+        let gone = [sample(98 * SECOND, -MINUTE), sample(99 * SECOND, -MINUTE)];
+        for second in 100..=109 {
+            fleet.take(sample(second * SECOND, 0), 10_000, &gone);
+            assert_eq!(fleet.offset_us(), -MINUTE, "at {second}");
+        }
+        fleet.take(sample(110 * SECOND, 0), 10_000, &gone);
+        assert_eq!(fleet.offset_us(), 0);
+    }
+
+    /// After a stop of 30 s versions went on by 5 s, after a recovery by 100 s more than time.
+    #[test]
+    fn what_was_before_a_stop_or_a_recovery_is_not_compared() {
+        for jump in [-25 * SECOND, 100 * SECOND] {
+            let mut fleet = Fleet::default();
+            fleet.take(sample(98 * SECOND, 0), 10_000, &[]);
+            fleet.take(sample(99 * SECOND, 0), 10_000, &[]);
+            let before = [sample(99 * SECOND, MINUTE), sample(99 * SECOND, MINUTE)];
+            for second in 104..=107 {
+                // The same clocks look as if they had jumped.
+                fleet.take(sample(second * SECOND, jump), 10_000, &before);
+                assert_eq!(fleet.offset_us(), 0, "{jump} at {second}");
+            }
+            let since = [sample(106 * SECOND, jump + MINUTE), sample(106 * SECOND, jump + MINUTE)];
+            fleet.take(sample(108 * SECOND, jump), 10_000, &since);
+            assert_eq!(fleet.offset_us(), MINUTE, "{jump}");
+        }
+    }
+
+    #[test]
+    fn a_slow_commit_says_nothing() {
+        let mut fleet = Fleet::default();
+        fleet.take(sample(98 * SECOND, 0), 10_000, &[]);
+        fleet.take(sample(99 * SECOND, 0), 3_000_000, &[sample(99 * SECOND, -MINUTE); 2]);
+        assert_eq!((fleet.offset_us(), fleet.sample()), (0, None));
+        fleet.take(sample(100 * SECOND, 0), 10_000, &[sample(99 * SECOND, -MINUTE); 2]);
+        assert_eq!(fleet.offset_us(), 0, "the run began anew");
+        fleet.take(sample(103 * SECOND, 0), 10_000, &[sample(102 * SECOND, -MINUTE); 2]);
+        assert_eq!(fleet.offset_us(), -MINUTE);
+    }
+
+    /// What is stored once must be read for ever.
+    #[test]
+    fn stamps_are_what_they_always_were() {
+        let bare = Stamp { newest_us: 1, written_at: 2, sample: None };
+        let full = Stamp { sample: Some(Sample { wall_us: 3, version: 4 }), ..bare };
+        let bytes = b"\x01\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0";
+        for (stamp, stored) in [(bare, &bytes[..17]), (full, &bytes[..])] {
+            assert_eq!(stamp.encode(), stored);
+            assert_eq!(Stamp::decode(stored), Ok(stamp));
+        }
+        for wrong in [&b""[..], b"\x02", &bytes[..16], &bytes[..20], &bytes[..32]] {
+            assert!(Stamp::decode(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(bare.is_left_over(86_400 * SECOND + 3) && !bare.is_left_over(86_400 * SECOND));
+    }
+}
