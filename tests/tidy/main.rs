@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which of our crates a crate may use, dev-dependencies aside.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("semel-proto", &[]),
     ("semel-domain", &[]),
     ("semel-store", &[]),

@@ -117,8 +117,8 @@ impl Part<'_> {
         let layout = &self.shared.layout;
         for decision in &self.decisions {
             put_record(layout, transaction, decision)?;
-            put_index(layout, transaction, decision)?;
         }
+        put_index(layout, transaction, &self.decisions)?;
         let node = self.shared.node;
         let marker = layout.marker(node, self.slot, self.attempt);
         transaction.add_conflict_range(&marker, &after(&marker), ConflictRangeType::Read)?;
@@ -161,10 +161,14 @@ fn put_record(layout: &Layout, transaction: &Transaction, decision: &Decision) -
     Ok(())
 }
 
-fn put_index(layout: &Layout, transaction: &Transaction, decision: &Decision) -> FdbResult<()> {
-    for (_, entry) in &decision.index {
+/// Changes the entries of all records, in the order of the items that asked for it.
+fn put_index(layout: &Layout, transaction: &Transaction, decisions: &[&Decision]) -> FdbResult<()> {
+    let mut changes: Vec<&(usize, IndexChange)> =
+        decisions.iter().flat_map(|it| &it.index).collect();
+    changes.sort_by_key(|(place, _)| *place);
+    for (_, change) in changes {
         unconflicted(transaction)?;
-        match entry {
+        match change {
             IndexChange::Put { key, value } => transaction.set(&layout.entry(key), value),
             IndexChange::Delete { key } => transaction.clear(&layout.entry(key)),
         }

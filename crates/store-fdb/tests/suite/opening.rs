@@ -60,9 +60,9 @@ async fn what_nodes_left_behind_that_are_gone_is_removed(bench: Arc<Bench>) {
     let name = bench.name();
     bench.open(bench.options(&name)).await.close();
     let below = Subspace::from_bytes(bench.prefix(&name).await);
-    // Its last stamp is from version 1, and has a time in the year 2100.
+    // Its last stamp is older than any version, and has a time in the year 2100.
     let then_us = 4_102_444_800_000_000_u64;
-    let stamp = [&[1][..], &then_us.to_le_bytes(), &1_i64.to_le_bytes()].concat();
+    let stamp = [&[1][..], &then_us.to_le_bytes(), &i64::MIN.to_le_bytes()].concat();
     let keys = [below.pack(&(4, 77_u64)), below.pack(&(3, 77_u64, 0, 5_u64))];
     set(&bench, &keys[0], &stamp).await;
     set(&bench, &keys[1], &[&[1][..], &then_us.to_le_bytes()].concat()).await;

@@ -177,6 +177,8 @@ impl Server {
             command.arg(format!("--locality-{locality}=of-{}", self.port));
         }
         command.args(["--memory", "2GiB", "--cache-memory", "128MiB"]);
+        // It ends with the tests, however they end.
+        command.args(["--parentpid", &std::process::id().to_string()]);
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
         self.running = Some(command.spawn().expect("the server starts"));
     }
