@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::call::now_us;
 use crate::cluster::{Cluster, blocking};
+use crate::support::command::run;
 use crate::{clocks, losses, one_key, rolling, soak, wakes, watches};
 
 /// How long a client of the losses waits for one node.
@@ -100,4 +101,21 @@ fn is_by_design(why: &str) -> bool {
     why == "STORE_UNAVAILABLE"
         || why.starts_with("DeadlineExceeded")
         || why.starts_with("Cancelled: Timeout expired")
+}
+
+/// Of smoke size: that it runs without an error, and what it comes to here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_benchmark_runs_without_errors() {
+    let what = "a benchmark of nodes over FoundationDB";
+    let Some(cluster) = Cluster::over_foundationdb(what).await else { return };
+    let words = ["--client", "lean", "--seconds", "3", "--warmup", "1", "--json"];
+    let targets = cluster.members.iter().flat_map(|it| ["--target", it.node().url.as_str()]);
+    let options: Vec<&str> = words.into_iter().chain(targets).collect();
+    for name in ["claim", "claim-complete", "hot-key", "acquire"] {
+        let arguments = [&["bench", name], options.as_slice()].concat();
+        let measured = blocking(|| run(&arguments)).ended_with(0).json();
+        println!("{name}: {measured}");
+        assert!(measured["per_second"].as_f64().unwrap() > 0.0, "{measured}");
+    }
+    cluster.assert_calm();
 }
