@@ -86,7 +86,7 @@ async fn a_failover_to_a_lagging_asynchronous_standby_is_found() {
     let load = Load::start(&cluster);
     tokio::time::sleep(Duration::from_secs(1)).await;
     blocking(|| {
-        cluster.database.standby.as_ref().unwrap().stop_receiving(&cluster.database.server)
+        cluster.database.standby.as_ref().unwrap().stop_receiving(&cluster.database.server);
     });
     let client = &cluster.clients()[0];
     let mut lost = vec![granted(client, "lost").await];
