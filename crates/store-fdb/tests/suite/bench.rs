@@ -10,7 +10,7 @@ use foundationdb::directory::{Directory, DirectoryError, DirectoryLayer};
 use foundationdb::{Database, Transaction};
 use libtest_mimic::Trial;
 use semel_store::{Clock, SystemClock};
-use semel_store_fdb::{FdbOptions, FdbStore, Network, NetworkOptions};
+use semel_store_fdb::{FdbOptions, FdbStore, Network, NetworkOptions, OpenError};
 use tokio::runtime::Builder;
 
 use crate::foundationdb_server::{FoundationDb, Redundancy, skip};
@@ -143,13 +143,17 @@ impl Bench {
     }
 
     pub(crate) async fn open(&self, options: FdbOptions) -> Arc<FdbStore> {
+        // Where faults are injected, transactions time out at once.
+        for _ in 0..4 {
+            match self.try_open(options.clone()).await {
+                Err(OpenError::Unreachable(_)) => {}
+                opened => return Arc::new(opened.expect("the store opens")),
+            }
+        }
         Arc::new(self.try_open(options).await.expect("the cluster is up"))
     }
 
-    pub(crate) async fn try_open(
-        &self,
-        options: FdbOptions,
-    ) -> Result<FdbStore, semel_store_fdb::OpenError> {
+    pub(crate) async fn try_open(&self, options: FdbOptions) -> Result<FdbStore, OpenError> {
         FdbStore::open(&self.network, options).await
     }
 
