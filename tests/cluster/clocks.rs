@@ -9,6 +9,7 @@ use tonic::Status;
 
 use crate::call::{Client, now_us, timed, within};
 use crate::cluster::Cluster;
+use crate::databases::Database;
 use crate::support::ask::{brief_claim, owner, reason};
 use crate::support::settings::skip;
 
@@ -42,7 +43,13 @@ pub(crate) fn faked_clock() -> Option<FakedClock> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_node_whose_clock_is_off_goes_by_the_stores_and_then_refuses() {
-    let Some(mut cluster) = Cluster::start("a node whose clock is off").await else { return };
+    let what = "a node whose clock is off";
+    let Some(mut cluster) = Cluster::over_postgres(what).await else { return };
+    go_off(&mut cluster).await;
+}
+
+/// Runs a node by a clock that is ahead, then behind, and asks it what an honest node knows.
+pub(crate) async fn go_off<D: Database>(cluster: &mut Cluster<D>) {
     let Some(clock) = faked_clock() else { return };
     for offset in ["+5s", "-5s"] {
         cluster.members[1].kill();

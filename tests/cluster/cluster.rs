@@ -1,35 +1,30 @@
-//! The cluster: a PostgreSQL server, nodes as processes, and a gate on either side of each node.
+//! The cluster: nodes as processes over one database, and a gate between each node and its clients.
 //!
 //! Clients reach node `n` at a url that stays the same over its restarts; the node has another port each
 //! time. All gates pass and all nodes run when it starts.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::call::Client;
+use crate::databases::Database;
 use crate::gate::{Gate, Mode, Speech};
-use crate::postgres::{Postgres, Stop};
-use crate::standby::{Commits, Standby};
 use crate::support::node::{Home, Node};
 
 pub(crate) const NODES: usize = 3;
 
-pub(crate) struct Cluster {
+pub(crate) struct Cluster<D> {
     // In the order in which they go: nodes before their store.
     pub(crate) members: Vec<Member>,
-    pub(crate) postgres: Postgres,
-    pub(crate) standby: Option<Standby>,
+    pub(crate) database: D,
     _folder: TempDir,
 }
 
-/// A node with its gates.
+/// A node with its gate.
 pub(crate) struct Member {
     pub(crate) number: usize,
     process: Option<Process>,
-    pub(crate) to_store: Gate,
     pub(crate) from_clients: Gate,
 }
 
@@ -38,26 +33,23 @@ enum Process {
     Down(Home),
 }
 
-impl Cluster {
-    /// A cluster, or `None` and a note of the skip if this machine has no PostgreSQL.
-    pub(crate) async fn start(what: &str) -> Option<Self> {
-        let postgres = blocking(|| Postgres::start(what, &[]))?;
+impl<D: Database> Cluster<D> {
+    /// Starts nodes over a database that runs.
+    pub(crate) async fn start(database: D) -> Self {
         let folder = TempDir::with_prefix("semel-cluster-").unwrap();
-        let store: SocketAddr = ([127, 0, 0, 1], postgres.port()).into();
         let mut members = Vec::new();
         for number in 0..NODES {
-            let to_store = Gate::open(Speech::Postgres, Some(store)).await;
             let from_clients = Gate::open(Speech::Any, None).await;
-            let url = format!("postgres://semel@{}/postgres?sslmode=disable", to_store.address);
             let place = folder.path().join(format!("node-{number}"));
             std::fs::create_dir(&place).unwrap();
-            let home = Home::at(&place, &["--store", &url, "--workers", "1", "--grace", "5s"]);
+            let store = database.address(number, &place);
+            let home = Home::at(&place, &["--store", &store, "--workers", "1", "--grace", "5s"]);
             let process = Some(Process::Down(home));
-            let mut member = Member { number, process, to_store, from_clients };
+            let mut member = Member { number, process, from_clients };
             member.start();
             members.push(member);
         }
-        Some(Self { members, postgres, standby: None, _folder: folder })
+        Self { members, database, _folder: folder }
     }
 
     /// Stops the nodes one by one, and starts them again on ports that stay the same from then on; clients
@@ -81,57 +73,9 @@ impl Cluster {
         self.members.iter().map(Member::client).collect()
     }
 
-    /// Stops the server and starts it again.
-    pub(crate) fn restart_store(&mut self, how: Stop) {
-        self.stop_store(how);
-        self.start_store();
-    }
-
-    pub(crate) fn stop_store(&mut self, how: Stop) {
-        blocking(|| self.postgres.stop(how));
-    }
-
-    /// Starts the server, and waits until its standby has all of it, too. Before that nobody may fail over:
-    /// after a crash the server shows commits that still waited for their standby.
-    pub(crate) fn start_store(&mut self) {
-        blocking(|| {
-            self.postgres.start_again();
-            if let Some(standby) = &self.standby {
-                standby.catch_up(&self.postgres);
-            }
-        });
-    }
-
-    /// Gives the server a standby.
-    pub(crate) fn add_standby(&mut self, commits: Commits) {
-        self.standby = Some(blocking(|| Standby::of(&self.postgres, commits)));
-    }
-
-    /// The server dies, and its standby takes its place; there is no standby then.
-    pub(crate) fn fail_over(&mut self) {
-        let standby = self.standby.take().expect("a standby");
-        self.postgres = blocking(|| {
-            self.postgres.stop(Stop::Immediate);
-            standby.promote()
-        });
-        let store: SocketAddr = ([127, 0, 0, 1], self.postgres.port()).into();
+    /// Opens all gates between nodes and their clients.
+    pub(crate) fn open_to_clients(&self) {
         for member in &self.members {
-            member.to_store.lead_to(Some(store));
-        }
-    }
-
-    /// The standby is away for so long, and commits wait for it.
-    pub(crate) async fn without_standby(&mut self, lasts: Duration) {
-        let standby = self.standby.as_mut().expect("a standby");
-        blocking(|| standby.stop());
-        tokio::time::sleep(lasts).await;
-        blocking(|| standby.start_again(&self.postgres));
-    }
-
-    /// Opens all gates.
-    pub(crate) fn heal(&self) {
-        for member in &self.members {
-            member.to_store.set(Mode::Pass);
             member.from_clients.set(Mode::Pass);
         }
     }
@@ -150,7 +94,7 @@ impl Cluster {
         for member in &self.members {
             std::fs::write(kept.join(format!("node-{}.log", member.number)), member.log()).unwrap();
         }
-        std::fs::write(kept.join("postgres.log"), self.postgres.log()).unwrap();
+        std::fs::write(kept.join("database.log"), self.database.log()).unwrap();
         kept
     }
 }

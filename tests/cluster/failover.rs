@@ -12,6 +12,7 @@ use crate::call::{Client, Timed, now_us, timed, within};
 use crate::checker::keys::{Answered, Asked, Call};
 use crate::checker::{Promise, keys};
 use crate::cluster::{Cluster, blocking};
+use crate::databases::GatedPostgres;
 use crate::load::keys::{KeyClient, Slots};
 use crate::load::{Caller, Records};
 use crate::standby::Commits;
@@ -29,7 +30,7 @@ const SAID: &str = "ACKNOWLEDGED WRITES CAN BE LOST: synchronous_standby_names i
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn acknowledged_completions_survive_failovers() {
-    let Some(mut cluster) = Cluster::start("failovers").await else { return };
+    let Some(mut cluster) = Cluster::over_postgres("failovers").await else { return };
     cluster.add_standby(Commits::WaitForStandby);
     assert!(!said_at_start(&mut cluster).contains(SAID), "of a standby that commits wait for");
     let node = by_both_addresses(&cluster);
@@ -68,9 +69,9 @@ async fn acknowledged_completions_survive_failovers() {
 
 /// A node as teams run it, which knows all servers and takes the one that writes: the standby first, so that it must
 /// have looked.
-fn by_both_addresses(cluster: &Cluster) -> Node {
-    let standby = cluster.standby.as_ref().unwrap().server().port();
-    let hosts = format!("127.0.0.1:{standby},127.0.0.1:{}", cluster.postgres.port());
+fn by_both_addresses(cluster: &Cluster<GatedPostgres>) -> Node {
+    let standby = cluster.database.standby.as_ref().unwrap().server().port();
+    let hosts = format!("127.0.0.1:{standby},127.0.0.1:{}", cluster.database.server.port());
     let words = "sslmode=disable&target_session_attrs=read-write";
     let url = format!("postgres://semel@{hosts}/postgres?{words}");
     blocking(|| Node::start(&["--store", &url, "--workers", "1"]))
@@ -79,12 +80,14 @@ fn by_both_addresses(cluster: &Cluster) -> Node {
 /// The proof that a loss is seen: a standby that had stopped receiving takes over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_failover_to_a_lagging_asynchronous_standby_is_found() {
-    let Some(mut cluster) = Cluster::start("a lagging standby").await else { return };
+    let Some(mut cluster) = Cluster::over_postgres("a lagging standby").await else { return };
     cluster.add_standby(Commits::DoNotWait);
     assert!(said_at_start(&mut cluster).contains(SAID), "of a standby that may lag");
     let load = Load::start(&cluster);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    blocking(|| cluster.standby.as_ref().unwrap().stop_receiving(&cluster.postgres));
+    blocking(|| {
+        cluster.database.standby.as_ref().unwrap().stop_receiving(&cluster.database.server);
+    });
     let client = &cluster.clients()[0];
     let mut lost = vec![granted(client, "lost").await];
     lost.push(completed(client, "lost", &lost[0]).await);
@@ -131,7 +134,7 @@ fn recorded<R>(told: &Timed<R>, asked: Asked, answered: Answered) -> Call {
 }
 
 /// What a node says when it starts with the store as it is.
-fn said_at_start(cluster: &mut Cluster) -> String {
+fn said_at_start(cluster: &mut Cluster<GatedPostgres>) -> String {
     let before = cluster.members[0].log().len();
     cluster.members[0].terminate();
     cluster.members[0].start();
@@ -171,7 +174,7 @@ struct Load {
 }
 
 impl Load {
-    fn start(cluster: &Cluster) -> Self {
+    fn start(cluster: &Cluster<GatedPostgres>) -> Self {
         let (seed, records) = (seed(), Arc::<Records>::default());
         let (stop, slots) = (CancellationToken::new(), Arc::new(Slots::new(SLOTS)));
         let mut clients = JoinSet::new();
@@ -183,7 +186,7 @@ impl Load {
     }
 
     /// Stops them, and has all keys asked for; with what was recorded, how many are completed.
-    async fn stop(self, cluster: &Cluster) -> (Arc<Records>, usize) {
+    async fn stop(self, cluster: &Cluster<GatedPostgres>) -> (Arc<Records>, usize) {
         self.stop.cancel();
         self.clients.join_all().await;
         let caller = Caller::new(cluster.clients(), 0, &self.records);

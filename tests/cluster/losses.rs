@@ -12,11 +12,11 @@ use semel_proto::v1::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{Client, is_unknown, now_us, timed, within};
+use crate::call::{Client, is_unknown, micros, now_us, timed, within};
 use crate::cluster::{Cluster, NODES};
+use crate::databases::Database;
 use crate::gate;
 use crate::load::steady::{Met, Steady};
-use crate::postgres::Stop;
 use crate::support::ask::{TENANT, claim, owner, reason};
 
 const DEADLINE: Duration = Duration::from_millis(1_500);
@@ -26,46 +26,49 @@ const CLIENTS: usize = 24;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lost_store_is_told_in_time_and_forgotten_when_it_is_back() {
-    let Some(mut cluster) = Cluster::start("a lost store").await else { return };
+    let Some(mut cluster) = Cluster::over_postgres("a lost store").await else { return };
+    let lost = Lost { says_so: true, noticed_max_us: 4_000_000 };
+    lose_store(&mut cluster, &lost).await;
+}
+
+/// Stops the store as in a crash, and starts it again.
+pub(crate) async fn lose_store<D: Database>(cluster: &mut Cluster<D>, lost: &Lost) {
     let clients = cluster.clients();
     for (node, client) in clients.iter().enumerate() {
         let told = acquire(client, node, 200).await;
         assert_eq!((told.mode(), told.deposits_counted), (Mode::Normal, true), "{told:?}");
     }
     println!("the store stops, as in a crash:");
-    cluster.stop_store(Stop::Immediate);
-    let lost = Lost { says_so: true, noticed_max_us: 4_000_000 };
+    D::stop(cluster);
     join_all(clients.iter().enumerate().map(|(node, it)| lost.ask(node, it))).await;
-    cluster.start_store();
+    D::start_again(cluster);
     store_is_back(&clients).await;
     cluster.assert_calm();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_store_that_says_nothing_is_told_in_time_too() {
-    let Some(cluster) = Cluster::start("a silent store").await else { return };
+    let Some(cluster) = Cluster::over_postgres("a silent store").await else { return };
     let clients = cluster.clients();
     for (node, client) in clients.iter().enumerate() {
         let told = acquire(client, node, 200).await;
         assert_eq!((told.mode(), told.deposits_counted), (Mode::Normal, true), "{told:?}");
     }
-    for member in &cluster.members {
-        member.to_store.set(gate::Mode::Hold);
-    }
+    cluster.set_store_gates(gate::Mode::Hold);
     // A statement is given up after 11 s, and nobody knows before.
     let lost = Lost { says_so: false, noticed_max_us: 14_000_000 };
     join_all(clients.iter().enumerate().map(|(node, it)| lost.ask(node, it))).await;
-    cluster.heal();
+    cluster.set_store_gates(gate::Mode::Pass);
     store_is_back(&clients).await;
     cluster.assert_calm();
 }
 
 /// A store that is away.
-struct Lost {
+pub(crate) struct Lost {
     /// Its connections are refused; otherwise they are silent.
-    says_so: bool,
+    pub(crate) says_so: bool,
     /// How soon a node that goes on granting retries must know, and say, that it is away.
-    noticed_max_us: u64,
+    pub(crate) noticed_max_us: u64,
 }
 
 impl Lost {
@@ -104,7 +107,7 @@ impl Lost {
         );
         // On a slow machine a client may give up before the answer is there, but not as a rule.
         assert!(2 * said > claims, "{said} of {claims}");
-        assert!(slowest_us < crate::call::micros(DEADLINE) + 200_000, "{slowest_us} us");
+        assert!(slowest_us < micros(DEADLINE) + 200_000, "{slowest_us} us");
         assert!(noticed_us.is_some_and(|it| it < self.noticed_max_us), "{noticed_us:?}");
         // A tenth of 200 first attempts, and what a slice of the floor held.
         assert!(granted <= 20 + 100, "{granted}");
@@ -156,28 +159,22 @@ async fn acquire(client: &Client, node: usize, requests: u64) -> AcquireRetryTok
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lost_node_costs_its_clients_a_delay_and_nothing_else() {
-    let Some(mut cluster) = Cluster::start("a lost node").await else { return };
+    let Some(mut cluster) = Cluster::over_postgres("a lost node").await else { return };
+    lose_nodes(&mut cluster).await;
+}
+
+/// Has a node die, and another stand still, under clients that go on.
+pub(crate) async fn lose_nodes<D: Database>(cluster: &mut Cluster<D>) {
     for (how, patience) in [("killed", DEADLINE), ("standing still", Duration::from_millis(500))] {
-        let stop = CancellationToken::new();
-        let begun = Arc::new(tokio::sync::Barrier::new(CLIENTS + 1));
-        let mut working = JoinSet::new();
-        for number in 0..CLIENTS {
-            let client = Steady::new(cluster.clients(), number % NODES, patience);
-            let (stop, begun) = (stop.clone(), Arc::clone(&begun));
-            working.spawn(work(client, format!("{how}-{number}"), begun, stop));
-        }
-        begun.wait().await;
-        if how == "killed" {
-            cluster.members[0].kill();
-        } else {
-            cluster.members[1].node().signal("STOP");
-        }
-        tokio::time::sleep(Duration::from_secs(4)).await;
-        stop.cancel();
-        let mut all = Met::default();
-        while let Some(met) = working.join_next().await {
-            all.add(met.unwrap());
-        }
+        let all = working(cluster, how, patience, async |cluster| {
+            if how == "killed" {
+                cluster.members[0].kill();
+            } else {
+                cluster.members[1].node().signal("STOP");
+            }
+            tokio::time::sleep(Duration::from_secs(4)).await;
+        })
+        .await;
         println!("a node of {NODES} is {how}, under {CLIENTS} clients: {all}");
         assert!(all.failed.is_empty(), "{:?}", all.failed);
         assert!(all.slowest_us < DELAY_MAX_US && all.answered > 100, "{all}");
@@ -189,6 +186,31 @@ async fn a_lost_node_costs_its_clients_a_delay_and_nothing_else() {
         }
     }
     cluster.assert_calm();
+}
+
+/// What clients meet that work while something is lost.
+pub(crate) async fn working<D: Database>(
+    cluster: &mut Cluster<D>,
+    name: &str,
+    patience: Duration,
+    lose: impl AsyncFnOnce(&mut Cluster<D>),
+) -> Met {
+    let stop = CancellationToken::new();
+    let begun = Arc::new(tokio::sync::Barrier::new(CLIENTS + 1));
+    let mut working = JoinSet::new();
+    for number in 0..CLIENTS {
+        let client = Steady::new(cluster.clients(), number % NODES, patience);
+        let (stop, begun) = (stop.clone(), Arc::clone(&begun));
+        working.spawn(work(client, format!("{name}-{number}"), begun, stop));
+    }
+    begun.wait().await;
+    lose(cluster).await;
+    stop.cancel();
+    let mut all = Met::default();
+    while let Some(met) = working.join_next().await {
+        all.add(met.unwrap());
+    }
+    all
 }
 
 /// Does work once each, and goes on until it is told to stop.

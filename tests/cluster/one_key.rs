@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::call::{Client, within};
 use crate::cluster::{Cluster, NODES};
+use crate::databases::Database;
 use crate::support::ask::{body, claim, complete, owner, replay, replayed_body};
 use crate::support::settings::number;
 
@@ -27,7 +28,12 @@ struct Came {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_is_given_the_claim_and_all_get_the_same_bytes() {
-    let Some(cluster) = Cluster::start("one key on three nodes").await else { return };
+    let Some(cluster) = Cluster::over_postgres("one key on three nodes").await else { return };
+    race(&cluster).await;
+}
+
+/// Has many connections race for one key after the other.
+pub(crate) async fn race<D: Database>(cluster: &Cluster<D>) {
     let keys = number("SEMEL_CLUSTER_KEYS", 5);
     let clients: Vec<Client> =
         (0..CONNECTIONS).map(|number| cluster.members[number % NODES].client()).collect();

@@ -50,7 +50,7 @@ impl Attempts {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_total_outage_does_not_multiply_the_load() {
-    let Some(cluster) = Cluster::start("a total outage").await else { return };
+    let Some(cluster) = Cluster::over_postgres("a total outage").await else { return };
     let seed = seed();
     let began_us = now_us();
     let mut fleet = JoinSet::new();

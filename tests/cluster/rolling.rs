@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::call::{micros, now_us, proto_us, within};
 use crate::checker::budgets::{Deposit, Grant, History, Terms};
 use crate::cluster::{Cluster, NODES};
+use crate::databases::Database;
 use crate::load::steady::{Met, Steady};
 use crate::support::ask::{TENANT, owner};
 
@@ -23,7 +24,12 @@ const TERMS: Terms = Terms { ratio_per_mille: 100, floor_per_second: 10, lookbac
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rolling_restart_fails_no_call_and_grants_no_token_twice() {
-    let Some(mut cluster) = Cluster::start("a rolling restart").await else { return };
+    let Some(mut cluster) = Cluster::over_postgres("a rolling restart").await else { return };
+    roll(&mut cluster).await;
+}
+
+/// Replaces all nodes twice, under load.
+pub(crate) async fn roll<D: Database>(cluster: &mut Cluster<D>) {
     cluster.settle_on_ports();
     let stop = CancellationToken::new();
     let history = Arc::new(Mutex::new(History::default()));

@@ -17,6 +17,7 @@ use crate::call::{Client, now_us, timed, within};
 use crate::checker::keys::Answered;
 use crate::checker::{self, Broken};
 use crate::cluster::{Cluster, NODES, kept_folder};
+use crate::databases::Database;
 use crate::faults;
 use crate::load::batches::BatchClient;
 use crate::load::breakers::BreakerClient;
@@ -44,8 +45,15 @@ const SICK_FOR: Duration = Duration::from_millis(2_500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_whatever_fails() {
-    let Some(mut cluster) = Cluster::start("the cluster under faults").await else { return };
+    let Some(mut cluster) = Cluster::over_postgres("the cluster under faults").await else {
+        return;
+    };
     cluster.add_standby(Commits::WaitForStandby);
+    soak(cluster).await;
+}
+
+/// Plays the load under faults for `SEMEL_CLUSTER_SECONDS`, and judges.
+pub(crate) async fn soak<D: Database>(mut cluster: Cluster<D>) {
     let seed = seed();
     let lasts = Duration::from_secs(number("SEMEL_CLUSTER_SECONDS", 60));
     let records = Arc::<Records>::default();
@@ -55,7 +63,6 @@ async fn promises_hold_whatever_fails() {
     let mut load = start(&cluster, &records, seed, &stop);
 
     let played = faults::play(&mut cluster, &mut SmallRng::seed_from_u64(seed), lasts).await;
-    cluster.heal();
     for client in cluster.clients() {
         answers(&client).await;
     }
@@ -91,8 +98,8 @@ async fn promises_hold_whatever_fails() {
     }
 }
 
-fn start(
-    cluster: &Cluster,
+fn start<D: Database>(
+    cluster: &Cluster<D>,
     records: &Arc<Records>,
     seed: u64,
     stop: &CancellationToken,

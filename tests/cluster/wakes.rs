@@ -8,7 +8,8 @@ use semel_proto::v1::ClaimKeyRequest;
 
 use crate::call::{Client, timed, within};
 use crate::cluster::{Cluster, NODES};
-use crate::gate::Mode;
+use crate::databases::Database;
+use crate::gate::{Gate, Mode};
 use crate::support::ask::{claim, complete, owner, replay, replayed_body};
 
 const ROUNDS: usize = 240;
@@ -26,7 +27,12 @@ struct Woken {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_waiter_on_another_node_is_woken() {
-    let Some(cluster) = Cluster::start("wake-ups between nodes").await else { return };
+    let Some(cluster) = Cluster::over_postgres("wake-ups between nodes").await else { return };
+    wake(&cluster).await;
+}
+
+/// Has one node's waiters woken by another's completions, one after the other.
+pub(crate) async fn wake<D: Database>(cluster: &Cluster<D>) {
     let clients = cluster.clients();
     let mut woken = Vec::new();
     for number in 0..ROUNDS {
@@ -42,10 +48,8 @@ async fn a_waiter_on_another_node_is_woken() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_waiter_whose_wake_up_is_lost_asks_by_itself() {
-    let Some(cluster) = Cluster::start("lost wake-ups").await else { return };
-    for member in &cluster.members {
-        member.to_store.set(Mode::Deaf);
-    }
+    let Some(cluster) = Cluster::over_postgres("lost wake-ups").await else { return };
+    cluster.set_store_gates(Mode::Deaf);
     let clients = cluster.clients();
     let rounds = (0..60).map(|number| {
         let clients = &clients;
@@ -53,7 +57,7 @@ async fn a_waiter_whose_wake_up_is_lost_asks_by_itself() {
     });
     let woken = join_all(rounds).await;
     let figures = Figures::of(woken.iter().map(|it| it.since_done_us).collect());
-    let swallowed: u64 = cluster.members.iter().map(|member| member.to_store.swallowed()).sum();
+    let swallowed: u64 = cluster.database.gates.iter().map(Gate::swallowed).sum();
     println!("{} waiters, {swallowed} wake-ups swallowed: {figures}", woken.len());
     cluster.assert_calm();
     assert!(swallowed > 0, "there was nothing to lose");

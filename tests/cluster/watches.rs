@@ -10,6 +10,7 @@ use tonic::Streaming;
 
 use crate::call::{Client, now_us, timed, within};
 use crate::cluster::{Cluster, NODES};
+use crate::databases::Database;
 use crate::support::ask::TENANT;
 
 const ROUNDS: usize = 30;
@@ -54,7 +55,12 @@ impl std::fmt::Debug for Watch {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_change_is_told_by_every_node() {
-    let Some(cluster) = Cluster::start("watches of breakers").await else { return };
+    let Some(cluster) = Cluster::over_postgres("watches of breakers").await else { return };
+    watch(&cluster).await;
+}
+
+/// Changes a breaker on each node by turns, and listens on all.
+pub(crate) async fn watch<D: Database>(cluster: &Cluster<D>) {
     let clients = cluster.clients();
     let mut watches = join_all(clients.iter().map(Watch::open)).await;
     join_all(watches.iter_mut().map(|watch| watch.until(0))).await;

@@ -60,6 +60,7 @@ fn answer_as_told() -> String {
 }
 
 #[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "a test of real time reads a real clock")]
 async fn every_language_does_every_scenario() {
     let node = Node::start(&[]);
     for program in programs() {

@@ -1,5 +1,7 @@
 //! Seeds, and what they must show.
 
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
 /// How many seeds are played, and the first of them, unless told otherwise.
 const SEEDS: u64 = 16;
 const FIRST_SEED: u64 = 1_000;

@@ -29,6 +29,8 @@ const OLDEST_US: i64 = 10_000_000;
 const BEFORE_US: i64 = 3_000_000;
 /// How long a new run lasts before the others count: each has had time for two stamps.
 const SETTLED_US: i64 = 2_500_000;
+/// How old a stamp may look whose node still lives: a recovery makes it 100 s older.
+const LIVES_US: i64 = 3_600_000_000;
 
 /// What a clock said at a version of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,13 @@ impl Stamp {
         Ok(Self { newest_us, written_at: i64::from_le_bytes(*written_at), sample })
     }
 
+    /// Whether its node may live, although its sample is of an earlier run than one that began at this
+    /// version. Who ends in order leaves no sample.
+    fn may_live(&self, since: i64) -> bool {
+        let age = since.saturating_sub(self.written_at);
+        self.sample.is_some_and(|sample| sample.version < since) && age < versions(LIVES_US)
+    }
+
     /// Whether its node is gone for a day, at this version.
     pub(crate) fn is_left_over(&self, version: i64) -> bool {
         const DAY_US: i64 = 86_400_000_000;
@@ -109,6 +118,15 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
+    /// Whether nodes that left these stamps may live and have yet to say what their clocks tell. That is
+    /// so for a while after a recovery.
+    pub(crate) fn has_to_wait_for(&self, others: &[Stamp]) -> bool {
+        let Some(last) = self.last else { return !others.is_empty() };
+        let run = last.version.saturating_sub(self.since);
+        let is_known = run >= versions(BEFORE_US + SETTLED_US);
+        !is_known && others.iter().any(|other| other.may_live(self.since))
+    }
+
     /// How far the fleet is ahead of the own clock, in microseconds.
     pub(crate) fn offset_us(&self) -> i64 {
         self.offset_us
@@ -210,6 +228,29 @@ mod tests {
         fleet.take(sample(100 * SECOND, 0), 10_000, &others);
         assert_eq!(fleet.offset_us(), -10 * MINUTE);
         assert_eq!(fleet.sample(), Some(sample(100 * SECOND, 0)));
+    }
+
+    #[test]
+    fn a_node_that_opens_after_a_recovery_waits_for_the_others() {
+        let stamp = |version, ahead| Stamp {
+            newest_us: 0,
+            written_at: version,
+            sample: Some(sample(version, ahead)),
+        };
+        let before = [stamp(98 * SECOND, MINUTE), stamp(99 * SECOND, MINUTE)];
+        let since = [stamp(201 * SECOND, MINUTE), stamp(201 * SECOND, MINUTE)];
+        let ended = [Stamp { sample: None, ..before[0] }];
+        let gone = [Stamp { written_at: before[0].written_at - 3_600 * SECOND, ..before[0] }];
+        let mut fleet = Fleet::default();
+        fleet.take(sample(200 * SECOND, 0), 10_000, &[]);
+        assert!(fleet.has_to_wait_for(&before) && fleet.has_to_wait_for(&[before[0], since[1]]));
+        for nobody in [&[][..], &since, &ended, &gone] {
+            assert!(!fleet.has_to_wait_for(nobody), "{nobody:?}");
+        }
+        fleet.take(sample(202 * SECOND, 0), 10_000, &[]);
+        assert!(fleet.has_to_wait_for(&before));
+        fleet.take(sample(203 * SECOND, 0), 10_000, &[]);
+        assert!(!fleet.has_to_wait_for(&before), "who lives has left a stamp by now");
     }
 
     #[test]

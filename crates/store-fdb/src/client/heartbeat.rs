@@ -22,7 +22,7 @@ const WITHIN: Duration = Duration::from_secs(5);
 pub(crate) async fn run(shared: &Shared, mut fleet: Fleet) {
     loop {
         match beat(shared, &mut fleet).await {
-            Ok(()) => shared.set_up(true),
+            Ok(_) => shared.set_up(true),
             Err(failure) => {
                 // A conflict is an answer, too.
                 shared.set_up(failure.meaning == Meaning::Again);
@@ -33,8 +33,9 @@ pub(crate) async fn run(shared: &Shared, mut fleet: Fleet) {
     }
 }
 
-/// Beats for the first time, again after a pause as long as that may be of use.
-pub(crate) async fn first(shared: &Shared, fleet: &mut Fleet) -> Result<(), Failure> {
+/// Beats for the first time, again after a pause as long as that may be of use. Returns the stamps of the
+/// others.
+pub(crate) async fn first(shared: &Shared, fleet: &mut Fleet) -> Result<Vec<Stamp>, Failure> {
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
         match beat(shared, fleet).await {
@@ -47,15 +48,36 @@ pub(crate) async fn first(shared: &Shared, fleet: &mut Fleet) -> Result<(), Fail
     }
 }
 
-/// Leaves a stamp, reads those of the others, and goes by the middle of all clocks from now on.
-async fn beat(shared: &Shared, fleet: &mut Fleet) -> Result<(), Failure> {
+/// Beats until the clocks of all nodes that may live are known. A node whose clock is off would go by it
+/// until then.
+pub(crate) async fn learn(shared: &Shared, fleet: &mut Fleet, mut others: Vec<Stamp>) {
+    const PAUSE: Duration = Duration::from_millis(250);
+    /// More than a run takes until it is settled.
+    const MOST: Duration = Duration::from_secs(6);
+    let learned = async {
+        while fleet.has_to_wait_for(&others) {
+            tokio::time::sleep(PAUSE).await;
+            match beat(shared, fleet).await {
+                Ok(found) => others = found,
+                Err(failure) => tracing::debug!(?failure, "the node left no stamp"),
+            }
+        }
+    };
+    if tokio::time::timeout(MOST, learned).await.is_err() {
+        tracing::warn!("the clocks of other nodes are not known yet");
+    }
+}
+
+/// Leaves a stamp, reads those of the others, and goes by the middle of all clocks from now on. Returns the
+/// stamps of the others.
+async fn beat(shared: &Shared, fleet: &mut Fleet) -> Result<Vec<Stamp>, Failure> {
     let transaction = shared.transaction(WITHIN)?;
     let version = transaction.get_read_version().await?;
     let own = shared.layout.stamp(shared.node);
     let mut others = Vec::new();
     for (key, stored) in read_range(&transaction, shared.layout.stamps()).await? {
         if key != own {
-            others.extend(Stamp::decode(&stored).map_err(Failure::invalid)?.sample);
+            others.push(Stamp::decode(&stored).map_err(Failure::invalid)?);
         }
     }
     let sample = fleet.sample();
@@ -69,9 +91,10 @@ async fn beat(shared: &Shared, fleet: &mut Fleet) -> Result<(), Failure> {
     let version = TransactionCommitted::committed_version(&committed)?;
     // In the middle between question and answer.
     let wall_us = wall_us.saturating_add(took_us / 2);
-    fleet.take(Sample { wall_us, version }, took_us, &others);
+    let samples: Vec<Sample> = others.iter().filter_map(|other| other.sample).collect();
+    fleet.take(Sample { wall_us, version }, took_us, &samples);
     shared.time.correct(fleet.offset_us());
-    Ok(())
+    Ok(others)
 }
 
 /// Leaves the newest time for those who come after this node, and nothing else of it.

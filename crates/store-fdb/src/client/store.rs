@@ -199,7 +199,8 @@ async fn prepare(
     let beaten = beaten.unwrap_or_else(|_| Err(Failure::silent()));
     let unreachable =
         |failure: Failure| OpenError::Unreachable(failure.into_store_error().to_string());
-    beaten.map_err(unreachable)?;
+    let others = beaten.map_err(unreachable)?;
+    heartbeat::learn(&shared, &mut fleet, others).await;
     if let Err(failure) = heartbeat::sweep(&shared).await {
         tracing::debug!(?failure, "what other nodes left behind is still there");
     }

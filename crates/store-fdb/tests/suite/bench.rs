@@ -10,17 +10,17 @@ use foundationdb::directory::{Directory, DirectoryError, DirectoryLayer};
 use foundationdb::{Database, Transaction};
 use libtest_mimic::Trial;
 use semel_store::{Clock, SystemClock};
-use semel_store_fdb::{FdbOptions, FdbStore, Network, NetworkOptions};
+use semel_store_fdb::{FdbOptions, FdbStore, Network, NetworkOptions, OpenError};
 use tokio::runtime::Builder;
 
-use crate::server::{Server, skip};
+use crate::foundationdb_server::{FoundationDb, Redundancy, skip};
 
 /// The cluster of all tests.
 pub(crate) struct Bench {
     network: Arc<Network>,
     cluster_file: PathBuf,
     /// `None`: the cluster is somebody else's, and is not stopped.
-    server: Option<Mutex<Server>>,
+    server: Option<Mutex<FoundationDb>>,
     /// Held alone by a test that stops the server.
     in_use: RwLock<()>,
     /// When it began: no two runs on one cluster have the same names.
@@ -106,10 +106,10 @@ impl Bench {
         let (cluster_file, server) = match given {
             Some(given) => (given.into(), None),
             None => {
-                let Some(server) = Server::start() else {
+                let Some(server) = FoundationDb::start(Redundancy::Single) else {
                     skip(
-                        "the FoundationDB engine: neither FDB_CLUSTER_FILE nor fdbserver and fdbcli on \
-                         PATH or in SEMEL_TEST_FDB",
+                        "the FoundationDB engine: FDB_CLUSTER_FILE is not set, and fdbserver and fdbcli are not \
+                         on PATH",
                     );
                     return None;
                 };
@@ -143,13 +143,17 @@ impl Bench {
     }
 
     pub(crate) async fn open(&self, options: FdbOptions) -> Arc<FdbStore> {
+        // Where faults are injected, transactions time out at once.
+        for _ in 0..4 {
+            match self.try_open(options.clone()).await {
+                Err(OpenError::Unreachable(_)) => {}
+                opened => return Arc::new(opened.expect("the store opens")),
+            }
+        }
         Arc::new(self.try_open(options).await.expect("the cluster is up"))
     }
 
-    pub(crate) async fn try_open(
-        &self,
-        options: FdbOptions,
-    ) -> Result<FdbStore, semel_store_fdb::OpenError> {
+    pub(crate) async fn try_open(&self, options: FdbOptions) -> Result<FdbStore, OpenError> {
         FdbStore::open(&self.network, options).await
     }
 
@@ -164,7 +168,7 @@ impl Bench {
     }
 
     /// The server, for a test that is alone.
-    pub(crate) fn server(&self) -> MutexGuard<'_, Server> {
+    pub(crate) fn server(&self) -> MutexGuard<'_, FoundationDb> {
         let server = self.server.as_ref().expect("the server is ours");
         server.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -172,9 +176,9 @@ impl Bench {
     /// Ends the server as a crash does, does something, and starts it again.
     pub(crate) fn crash(&self, meanwhile: impl FnOnce()) {
         let mut server = self.server();
-        server.kill();
+        server.kill_all();
         meanwhile();
-        server.start_again();
+        server.start_all_again();
     }
 
     pub(crate) fn cluster_file(&self) -> &Path {

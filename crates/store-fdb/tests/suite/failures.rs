@@ -121,9 +121,9 @@ async fn a_cluster_that_stops_for_a_while_loses_nothing(bench: Arc<Bench>) {
     disturbed(&bench, async || {
         for pause_ms in [300, 1_500, 12_000] {
             tokio::time::sleep(Duration::from_millis(700)).await;
-            bench.server().pause(true);
+            bench.server().pause_all(true);
             tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-            bench.server().pause(false);
+            bench.server().pause_all(false);
         }
         let node = bench.nodes(1).await;
         one(&node[0], "key", Step::Add).await;
@@ -146,12 +146,12 @@ async fn watches_come_back_after_a_crash(bench: Arc<Bench>) {
 async fn a_cluster_that_is_away_is_told_within_the_patience(bench: Arc<Bench>) {
     let node = bench.nodes(1).await.remove(0);
     one(&node, "key", Step::Add).await;
-    bench.server().kill();
+    bench.server().kill_all();
     let mut asked = item("key", Step::Add);
     asked.patience = Some(Duration::from_millis(500));
     let answer = tokio::time::timeout(Duration::from_secs(5), node.update(vec![asked])).await;
     let answer = answer.expect("it does not wait for ever").remove(0);
     assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
-    bench.server().start_again();
+    bench.server().start_all_again();
     assert_eq!(number(settled(&node, "key").await.as_deref()), 1);
 }

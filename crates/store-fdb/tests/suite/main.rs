@@ -11,13 +11,15 @@
     reason = "a test fails by panicking, and says how it went"
 )]
 
+#[path = "../support/foundationdb.rs"]
+mod foundationdb_server;
+
 mod bench;
 mod clocks;
 mod conformance;
 mod failures;
 mod nodes;
 mod opening;
-mod server;
 mod steps;
 mod values;
 mod wakes;
