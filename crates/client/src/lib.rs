@@ -157,7 +157,7 @@
 //! - [`failure`]: what a failed attempt looked like
 //! - [`deadline`], [`root`]: what travels with every call of an operation
 //! - [`metrics`]: what is measured
-//! - `limit`: a bound of the settings that was met
+//! - `followed`: how many budgets and breakers, and under which names
 //! - `rules`: the policy of a budget, as the client follows it; `clock`, `dice`: time and randomness; `wire`: durations
 //!   and moments as the contract has them
 //!
@@ -184,9 +184,9 @@ pub mod deadline;
 mod dice;
 pub mod failure;
 pub mod fingerprint;
+mod followed;
 pub mod keys;
 pub mod layers;
-mod limit;
 #[cfg(feature = "postgres")]
 pub mod local;
 pub mod metrics;
@@ -202,7 +202,7 @@ pub use self::connection::error::{Error, Reason};
 pub use self::deadline::Deadline;
 pub use self::dice::Dice;
 pub use self::failure::{Classify, Failure, FailureKind, WorkDone};
-pub use self::limit::LimitReached;
+pub use self::followed::NotFollowed;
 pub use self::metrics::Metrics;
 pub use self::root::Root;
 

@@ -72,7 +72,7 @@ pub use self::window::Outcome;
 use crate::clock::Stopwatch;
 use crate::connection::{Client, StickyChannel};
 use crate::dice::Dice;
-use crate::limit::LimitReached;
+use crate::followed::{NotFollowed, check_names};
 
 /// The breakers of one tenant. Cheap to clone; all clones are the same client. Without
 /// [`run`](Self::run) they know only of this process's own calls.
@@ -126,15 +126,16 @@ impl Breakers {
     ///
     /// # Errors
     ///
-    /// This one is new, and there are as many as the settings allow.
-    pub fn breaker(&self, dependency: &str) -> Result<Breaker, LimitReached> {
+    /// This one is new, and there are as many as the settings allow, or its name or the tenant's is malformed.
+    pub fn breaker(&self, dependency: &str) -> Result<Breaker, NotFollowed> {
         let mut entries = self.entries();
         if let Some(entry) = entries.get(dependency) {
             return Ok(Breaker(Arc::clone(entry)));
         }
+        check_names(&self.0.shared.tenant, dependency)?;
         let limit = self.0.shared.settings.breakers_max.min(WATCHED_MAX);
         if entries.len() >= limit {
-            return Err(LimitReached { what: "breakers", limit });
+            return Err(NotFollowed::Limit { what: "breakers", limit });
         }
         let shared = Arc::clone(&self.0.shared);
         let entry = Arc::new(Entry::new(dependency.to_owned(), shared));

@@ -43,6 +43,7 @@
 //! - The answers must outlast the queue's redelivery: choose the [`retention`](Consumer::retention) so.
 
 mod rolling;
+mod unhandled;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -52,6 +53,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
 
 use self::rolling::Completing;
+pub use self::unhandled::Unhandled;
 use crate::connection::{Client, Error};
 use crate::deadline::Deadline;
 use crate::fingerprint::Fingerprint;
@@ -149,19 +151,23 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// The claims were refused as a whole, or no node answered them before the deadline: no handler ran.
+    /// The claims were refused as a whole, or no node answered them before the deadline: no handler ran, and the
+    /// events come back.
     pub async fn consume<T, H>(
         &self,
         events: Vec<Event<T>>,
         deadline: Deadline,
         handler: H,
-    ) -> Result<Vec<Consumed<T>>, Error>
+    ) -> Result<Vec<Consumed<T>>, Unhandled<T>>
     where
         H: AsyncFn(Held, &T) -> Work,
     {
         let deadline = deadline.within_current();
         let requests: Vec<ClaimRequest> = events.iter().map(|event| self.request(event)).collect();
-        let answers = self.client.claim_batch(&requests, deadline).await?;
+        let answers = match self.client.claim_batch(&requests, deadline).await {
+            Ok(answers) => answers,
+            Err(error) => return Err(Unhandled { events, error }),
+        };
         let (ours, mut outcomes) = opened(answers);
         let permits = Semaphore::new(self.concurrency);
         let handle = async |(place, held): (usize, Held), event: &Event<T>| {

@@ -1,12 +1,17 @@
 //! What a status of gRPC says.
 
 use std::error::Error;
+use std::time::Duration;
 
 use http::HeaderMap;
+use tonic::metadata::MetadataMap;
 use tonic::{Code, ConnectError, Status};
 use tonic_types::StatusExt;
 
 use super::{Failure, FailureKind, failure_of_http};
+
+/// When to send a call again, or not to, in the trailers of its answer: gRFC A6.
+pub(crate) const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// Tells what the head of an answer of gRPC says. `None`: no failure, or none that can be seen yet: a
 /// status that comes after messages is in the trailers, and nobody may send a call again whose messages were
@@ -42,7 +47,26 @@ pub fn failure_of_status(status: &Status) -> Option<Failure> {
         | Code::Unimplemented
         | Code::Unauthenticated => FailureKind::Rejected,
     };
-    Some(Failure::of(kind).with_delay(delay))
+    let failure = Failure::of(kind).with_delay(delay);
+    Some(match pushback(status.metadata()) {
+        None => failure,
+        // A delay is no word on the work: the kind stays.
+        Some(Pushback::After(asked)) => failure.with_delay(delay.max(Some(asked))),
+        Some(Pushback::Never) => failure.forbidding_retries(),
+    })
+}
+
+enum Pushback {
+    After(Duration),
+    Never,
+}
+
+/// What is no number of milliseconds, or is said twice, means "never", as a negative number does.
+fn pushback(metadata: &MetadataMap) -> Option<Pushback> {
+    let mut values = metadata.get_all(PUSHBACK).iter();
+    let text = values.next()?.to_str().ok().filter(|_| values.next().is_none());
+    let ms = text.and_then(|text| text.parse().ok());
+    Some(ms.map_or(Pushback::Never, |ms| Pushback::After(Duration::from_millis(ms))))
 }
 
 /// Whether the same request would be refused for ever.
@@ -73,8 +97,6 @@ fn is_unconnected(status: &Status) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use http::StatusCode;
     use tonic_types::ErrorDetails;
 
@@ -126,6 +148,37 @@ mod tests {
         assert_eq!(failure_of_status(&status), Some(expected));
         let head = status.into_http::<()>();
         assert_eq!(failure_of_grpc(StatusCode::OK, head.headers()), Some(expected));
+    }
+
+    #[test]
+    fn a_server_says_when_a_call_may_be_sent_again_and_that_it_may_not() {
+        let pushed = |texts: &[&'static str], retry_info| {
+            let details = ErrorDetails::with_retry_info(retry_info);
+            let mut status = Status::with_error_details(Code::Aborted, "later", details);
+            for text in texts {
+                status.metadata_mut().append(PUSHBACK, text.parse().unwrap());
+            }
+            let failure = failure_of_status(&status).unwrap();
+            let head = status.into_http::<()>();
+            assert_eq!(failure_of_grpc(StatusCode::OK, head.headers()), Some(failure));
+            assert_eq!(failure.kind, FailureKind::InProgress);
+            (failure.server_delay, failure.forbids_retries)
+        };
+        let ms = |ms| Some(Duration::from_millis(ms));
+        assert_eq!(pushed(&[], None), (None, false));
+        assert_eq!(pushed(&["0"], None), (ms(0), false));
+        assert_eq!(pushed(&["1500"], None), (ms(1_500), false));
+        assert_eq!(pushed(&["1500"], ms(2_000)), (ms(2_000), false), "the longer one");
+        assert_eq!(pushed(&["1500"], ms(1_000)), (ms(1_500), false));
+        for never in [&["-1"][..], &["soon"], &[""], &["1.5"], &["10", "20"]] {
+            assert!(pushed(never, None).1, "{never:?}");
+        }
+        let unavailable = |text: &'static str| {
+            let mut status = Status::unavailable("later");
+            status.metadata_mut().insert(PUSHBACK, text.parse().unwrap());
+            failure_of_status(&status).unwrap().kind
+        };
+        assert_eq!(unavailable("5"), FailureKind::UnknownOutcome, "it may have been carried out");
     }
 
     #[test]

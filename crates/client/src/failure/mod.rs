@@ -10,6 +10,9 @@
 //! | 409; `ABORTED` | [`InProgress`](FailureKind::InProgress) | yes, later, with the same key |
 //! | 499; `CANCELLED` | [`Cancelled`](FailureKind::Cancelled) | no |
 //!
+//! `grpc-retry-pushback-ms` says no more of the work; it is the least delay of a retry, or, if it is negative or no
+//! number, forbids every retry.
+//!
 //! - `http`, `grpc`: answers that say so themselves
 //! - `errors`: what stands in the place of an answer
 
@@ -118,19 +121,28 @@ pub struct Failure {
     pub kind: FailureKind,
     /// The delay that the dependency asked for.
     pub server_delay: Option<Duration>,
+    /// The dependency asked for no retry, whatever the kind.
+    pub forbids_retries: bool,
 }
 
 impl Failure {
     /// A failure of this kind, whose dependency asked for no delay.
     #[must_use]
     pub const fn of(kind: FailureKind) -> Self {
-        Self { kind, server_delay: None }
+        Self { kind, server_delay: None, forbids_retries: false }
     }
 
     /// The same with the delay that the dependency asked for.
     #[must_use]
     pub const fn with_delay(mut self, delay: Option<Duration>) -> Self {
         self.server_delay = delay;
+        self
+    }
+
+    /// The same, of a dependency that asked for no retry.
+    #[must_use]
+    pub const fn forbidding_retries(mut self) -> Self {
+        self.forbids_retries = true;
         self
     }
 }

@@ -242,6 +242,20 @@ async fn what_a_handler_calls_sees_its_deadline_and_its_root() {
     assert_eq!(acknowledged(&consumed.await.unwrap()), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_events_of_a_delivery_that_was_refused_as_a_whole_come_back() {
+    let node = Semel::default_node(&[Mood::Refuse(Status::permission_denied("no"))]);
+    let events = (0..3).map(event).collect();
+    let handled = async |_, number: &u32| done(*number);
+    let unhandled = consumer(&node, 1).consume(events, soon(), handled).await.unwrap_err();
+    let payloads: Vec<u32> = unhandled.events.iter().map(|event| event.payload).collect();
+    assert_eq!(payloads, [0, 1, 2]);
+    let reason = Reason::Unknown("PERMISSION_DENIED".to_owned());
+    assert_eq!(unhandled.error.reason(), Some(&reason));
+    assert!(unhandled.to_string().starts_with("none of 3 events was handled: "), "{unhandled}");
+    assert!(!format!("{unhandled:?}").contains("payload"));
+}
+
 #[tokio::test]
 async fn consuming_can_be_a_task_of_its_own() {
     let node = Semel::default_node(&[]);

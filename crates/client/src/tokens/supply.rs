@@ -24,8 +24,8 @@ use super::lessee::{Lessee, Step};
 use super::settings::RetryTokenSettings;
 use crate::clock::Stopwatch;
 use crate::connection::{Client, StickyChannel};
+use crate::followed::{NotFollowed, check_names};
 use crate::layers::Retries;
-use crate::limit::LimitReached;
 
 /// At most so many calls when a client closes: one that was not answered, and the rests of the leases
 /// that it and two others brought.
@@ -60,8 +60,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The budget is new, and there are as many as the settings allow.
-    pub fn retries(&self, tokens: &RetryTokens, dependency: &str) -> Result<Retries, LimitReached> {
+    /// The budget is new, and there are as many as the settings allow, or a name is malformed.
+    pub fn retries(&self, tokens: &RetryTokens, dependency: &str) -> Result<Retries, NotFollowed> {
         let budget = tokens.budget(&self.tenant, dependency)?;
         Ok(Retries::new(budget, self.pool.dice.clone()).asking(self.sticky_channel()))
     }
@@ -93,15 +93,16 @@ impl RetryTokens {
     ///
     /// # Errors
     ///
-    /// This one is new, and there are as many as the settings allow.
+    /// This one is new, and there are as many as the settings allow, or a name is malformed.
     #[inline]
-    pub fn budget(&self, tenant: &str, dependency: &str) -> Result<Budget, LimitReached> {
+    pub fn budget(&self, tenant: &str, dependency: &str) -> Result<Budget, NotFollowed> {
         let known = self.0.budgets.pin().get(&NameRef { tenant, dependency }).cloned();
         known.map_or_else(|| self.add(tenant, dependency), Ok)
     }
 
     #[cold]
-    fn add(&self, tenant: &str, dependency: &str) -> Result<Budget, LimitReached> {
+    fn add(&self, tenant: &str, dependency: &str) -> Result<Budget, NotFollowed> {
+        check_names(tenant, dependency)?;
         let mut newcomers = self.0.newcomers.lock().unwrap_or_else(PoisonError::into_inner);
         let budgets = self.0.budgets.pin();
         if let Some(budget) = budgets.get(&NameRef { tenant, dependency }) {
@@ -109,7 +110,7 @@ impl RetryTokens {
         }
         let limit = self.0.settings.budgets_max;
         if budgets.len() >= limit {
-            return Err(LimitReached { what: "budgets", limit });
+            return Err(NotFollowed::Limit { what: "budgets", limit });
         }
         let shared = Arc::clone(&self.0.shared);
         let ledger = Arc::new(Ledger::new(tenant.to_owned(), dependency.to_owned(), shared));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use semel_client::NotFollowed;
 use semel_client::breakers::{Breaker, Outcome};
 use semel_client::layers::Refused;
 use semel_proto::v1::{BreakerCondition, ProbeOutcome};
@@ -316,4 +317,20 @@ async fn a_call_of_an_older_generation_takes_nothing_from_those_of_the_present_o
         .await;
     let report = node.book(|book| book.reports[0].outcomes[0].clone());
     assert_eq!((report.generation, report.counts.unwrap().failed), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_malformed_name_is_refused_here_and_is_not_sent_along_with_the_others() {
+    let (node, channel) = Node::start();
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    let refused = client.breakers.breaker("my api").unwrap_err();
+    assert!(matches!(refused, NotFollowed::Name { what: "dependency", .. }), "{refused}");
+    client
+        .driven(async {
+            sleep(MS * 50).await;
+            assert!(!breaker.is_local(), "it is watched");
+        })
+        .await;
+    drop(node);
 }

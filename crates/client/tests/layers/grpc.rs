@@ -106,6 +106,28 @@ async fn a_call_that_must_not_be_repeated_is_not_and_its_status_stands() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_no_retry_gets_none() {
+    let (node, channel) = Node::start();
+    node.book(|book| book.to_lease = 5);
+    let client = Client::new(channel.clone());
+    let mut status = Status::unavailable("drained");
+    status.metadata_mut().insert("grpc-retry-pushback-ms", "-1".parse().unwrap());
+    let flaky = flaky(channel, vec![status]);
+    let seen = Arc::clone(&flaky.seen);
+    let mut layered =
+        RetriesClient::new(GrpcStack::new(client.stack(Grpc::default())).layer(flaky));
+    client
+        .driven(async {
+            client.tokens.budget("acme", "stripe").unwrap().first_attempt();
+            sleep(Duration::from_millis(50)).await;
+            let status = layered.acquire_retry_token(question(true)).await.unwrap_err();
+            assert_eq!((status.code(), status.message()), (Code::Unavailable, "drained"));
+        })
+        .await;
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_channel_that_does_not_come_about_sent_nothing() {
     let (node, channel) = Node::start();
     node.cut_off().await;

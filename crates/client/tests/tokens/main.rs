@@ -12,6 +12,7 @@ mod node;
 
 use std::time::Duration;
 
+use semel_client::NotFollowed;
 use semel_client::tokens::{Denied, RetryTokenSettings, RetryTokens};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -174,5 +175,19 @@ async fn budgets_are_bounded_and_told_apart() {
     tokens.budget("ab", "c").unwrap();
     tokens.budget("a", "bc").expect("it is known");
     let refused = tokens.budget("a", "b").unwrap_err();
-    assert_eq!((refused.what, refused.limit), ("budgets", 2));
+    assert!(matches!(refused, NotFollowed::Limit { what: "budgets", limit: 2, .. }));
+}
+
+#[tokio::test]
+async fn a_malformed_name_is_refused_and_takes_no_place() {
+    let (_node, channel, _serving) = Node::start().await;
+    let tokens = tokens(channel, 1);
+    for (tenant, dependency, at_fault) in
+        [("acme", "my api", "dependency"), ("acme", "", "dependency"), ("ä", "stripe", "tenant")]
+    {
+        let refused = tokens.budget(tenant, dependency).unwrap_err();
+        assert!(matches!(refused, NotFollowed::Name { what, .. } if what == at_fault));
+    }
+    tokens.budget("a", "one").unwrap();
+    tokens.budget("a", "two").unwrap();
 }

@@ -26,6 +26,7 @@ use super::key::{self, Notation};
 use super::problem::Problem;
 use super::verdict::Verdict;
 use crate::connection::DOMAIN;
+use crate::failure::grpc::PUSHBACK;
 use crate::fingerprint::{Fingerprint, Intent};
 use crate::keys;
 
@@ -34,7 +35,6 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 /// Stored entries that begin so are trailers: no header can.
 const TRAILER: &str = "trailer:";
 /// Whether it is compressed, and the length.

@@ -39,7 +39,8 @@ pub(super) fn judge(
 ) -> Result<Duration, RetryVerdict> {
     // The attempt before may be about to succeed.
     let work_done = question.failure.map_or(WorkDone::Perhaps, |failure| failure.kind.work_done());
-    if work_done == WorkDone::Irrelevant {
+    let is_forbidden = question.failure.is_some_and(|failure| failure.forbids_retries);
+    if work_done == WorkDone::Irrelevant || is_forbidden {
         return Err(RetryVerdict::NotRetryable);
     }
     if work_done == WorkDone::Perhaps && !question.is_repeatable {
@@ -142,6 +143,15 @@ mod tests {
         assert_eq!(asked(40), Ok(Duration::from_secs(40)), "twice the longest backoff");
         assert_eq!(asked(41), Err(RetryVerdict::Deadline));
         assert_eq!(asked(u64::MAX), Err(RetryVerdict::Deadline));
+    }
+
+    #[test]
+    fn a_dependency_that_asks_for_no_retry_gets_none_whatever_failed() {
+        for kind in FailureKind::ALL {
+            let failure = Some(Failure::of(*kind).forbidding_retries());
+            let verdict = judge(&Question { failure, ..fine() }, 4, &rules(), 0);
+            assert_eq!(verdict, Err(RetryVerdict::NotRetryable), "{kind:?}");
+        }
     }
 
     #[test]
