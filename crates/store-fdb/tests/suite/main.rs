@@ -15,6 +15,7 @@ mod bench;
 mod clocks;
 mod conformance;
 mod failures;
+mod heavy;
 mod nodes;
 mod opening;
 mod server;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         conformance::tests(),
         clocks::tests(),
         failures::tests(),
+        heavy::tests(),
         nodes::tests(),
         opening::tests(),
         values::tests(),
