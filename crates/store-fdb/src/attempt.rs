@@ -11,7 +11,9 @@
 //!   more. If that conflicts, the attempt was committed meanwhile; if its result is unknown, the next
 //!   look tells.
 //!
-//! So the answer is exact, even if others changed the record since.
+//! So the answer is exact, even if others changed the record since. Markers of nodes that are gone for a
+//! day are removed, and a node that was only suspended so long may come back: so what is absent says
+//! nothing about an attempt of more than an hour ago.
 //!
 //! Invariants: markers of one slot belong to attempts that follow each other, and the next attempt is
 //! not made before the last one is settled, or given up as unknown; it removes the markers before its
@@ -35,11 +37,17 @@ pub(crate) enum Verdict {
     Void,
     /// It may still be, unless it is forbidden first.
     Open,
+    /// Nobody can tell any more: its marker may have been removed.
+    Forgotten,
 }
 
-/// What the marker of an attempt says about it; `None`: there is none.
-pub(crate) fn verdict(found: Option<Marker>) -> Verdict {
+/// What the marker of an attempt says about it, found `age` versions after what the attempt had read;
+/// `None`: there is none.
+pub(crate) fn verdict(found: Option<Marker>, age: i64) -> Verdict {
+    /// In versions, of which a second has a million. Far less than after what time markers are removed.
+    const HOUR: i64 = 3_600_000_000;
     match found {
+        None if age > HOUR => Verdict::Forgotten,
         Some(Marker::Committed(_)) => Verdict::Committed,
         Some(Marker::Forbidden) => Verdict::Void,
         None => Verdict::Open,
@@ -80,13 +88,16 @@ mod tests {
     #[test]
     fn a_marker_tells_what_became_of_its_attempt() {
         let table = [
-            (None, Verdict::Open),
-            (Some(Marker::Committed(0)), Verdict::Committed),
-            (Some(Marker::Committed(u64::MAX)), Verdict::Committed),
-            (Some(Marker::Forbidden), Verdict::Void),
+            (None, 0, Verdict::Open),
+            (None, 3_600_000_000, Verdict::Open),
+            (None, 3_600_000_001, Verdict::Forgotten),
+            (None, i64::MAX, Verdict::Forgotten),
+            (Some(Marker::Committed(0)), 0, Verdict::Committed),
+            (Some(Marker::Committed(u64::MAX)), i64::MAX, Verdict::Committed),
+            (Some(Marker::Forbidden), i64::MAX, Verdict::Void),
         ];
-        for (found, expected) in table {
-            assert_eq!(verdict(found), expected, "{found:?}");
+        for (found, age, expected) in table {
+            assert_eq!(verdict(found, age), expected, "{found:?} after {age}");
         }
     }
 
@@ -121,7 +132,7 @@ mod tests {
                 if committed_at == Some(moment) && marker.is_none() {
                     marker = Some(Marker::Committed(0));
                 }
-                match verdict(looked_at) {
+                match verdict(looked_at, 0) {
                     // It conflicts with a marker that came since.
                     Verdict::Open if marker.is_none() => {
                         marker = Some(Marker::Forbidden);
@@ -130,6 +141,7 @@ mod tests {
                     Verdict::Open => {}
                     Verdict::Committed => assert!(*answer.get_or_insert(true)),
                     Verdict::Void => assert!(!*answer.get_or_insert(false)),
+                    Verdict::Forgotten => panic!("it is young"),
                 }
             }
             let happened = matches!(marker, Some(Marker::Committed(_)));

@@ -101,10 +101,11 @@ impl Stamp {
         self.sample.is_some_and(|sample| sample.version < since) && age < versions(LIVES_US)
     }
 
-    /// Whether its node is gone for a day, at this version.
+    /// Whether its node is gone for a day, at this version, or left it in a cluster whose backup this one
+    /// was made from, and whose versions were ahead.
     pub(crate) fn is_left_over(&self, version: i64) -> bool {
         const DAY_US: i64 = 86_400_000_000;
-        version.saturating_sub(self.written_at) > versions(DAY_US)
+        self.written_at > version || version.saturating_sub(self.written_at) > versions(DAY_US)
     }
 }
 
@@ -155,7 +156,9 @@ impl Fleet {
         }
         if mine.version.saturating_sub(self.since) >= versions(SETTLED_US) {
             let since = self.since.max(mine.version.saturating_sub(versions(OLDEST_US)));
-            let comparable = others.iter().filter(|other| other.version >= since);
+            // A version that is yet to come is of another cluster, whose backup this one was made from.
+            let run = since..=mine.version;
+            let comparable = others.iter().filter(|other| run.contains(&other.version));
             self.offset_us = median_offset_us(mine, comparable.copied());
         }
     }
@@ -282,6 +285,16 @@ mod tests {
             fleet.take(sample(108 * SECOND, jump), 10_000, &since);
             assert_eq!(fleet.offset_us(), MINUTE, "{jump}");
         }
+    }
+
+    /// A new cluster begins with low versions, and a backup brings the stamps of the old one.
+    #[test]
+    fn stamps_of_a_cluster_that_was_ahead_do_not_count() {
+        let mut fleet = Fleet::default();
+        fleet.take(sample(98 * SECOND, 0), 10_000, &[sample(9_000 * SECOND, -MINUTE)]);
+        assert_eq!(fleet.offset_us(), 0);
+        let stamp = Stamp { newest_us: 1, written_at: 9_000 * SECOND, sample: None };
+        assert!(stamp.is_left_over(98 * SECOND));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) async fn run(
         Err(failure) => return vec![Err(failure.into_lost()); decisions.len()],
     };
     let mut written = Vec::with_capacity(decisions.len());
-    for part in parts(decisions, STATEMENT_BYTES) {
+    for part in parts(decisions, STATEMENT_BYTES, Decision::weight) {
         written.extend(write_part(shared, (slot, &session), patience, part).await);
     }
     written

@@ -16,6 +16,7 @@ use semel_store::optimistic::{self, Found};
 use super::failure::{Failure, again};
 use super::shared::Shared;
 use crate::head::{Body, Extent, Head};
+use crate::meaning::Meaning;
 
 /// The records of a read.
 pub(crate) struct Answer {
@@ -27,8 +28,8 @@ pub(crate) struct Answer {
 
 struct Record {
     head: FdbSlice,
-    /// The value, if it lies in chunks.
-    whole: Option<Vec<u8>>,
+    /// The value, if it lies in chunks, or what is wrong with them.
+    whole: Option<Result<Vec<u8>, StoreError>>,
 }
 
 impl optimistic::Answer for Answer {
@@ -45,7 +46,11 @@ impl optimistic::Answer for Answer {
         let head = Head::decode(&record.head).map_err(StoreError::Invalid)?;
         let value = match head.body {
             Body::Inline(value) => Some(value),
-            Body::Chunked(_) => record.whole.as_deref(),
+            Body::Chunked(_) => match &record.whole {
+                Some(Err(damaged)) => return Err(damaged.clone()),
+                Some(Ok(value)) => Some(&value[..]),
+                None => None,
+            },
         };
         Ok(Some(Found { version: head.version, relaxed: false, value }))
     }
@@ -82,7 +87,10 @@ async fn read(
         // One that can't be read fails alone, when its batch asks for it.
         let whole = match Head::decode(&head) {
             Ok(Head { body: Body::Chunked(extent), .. }) => {
-                Some(assemble(shared, transaction, key, extent).await?)
+                match assemble(shared, transaction, key, extent).await {
+                    Err(failure) if failure.meaning != Meaning::Invalid => return Err(failure),
+                    whole => Some(whole.map_err(Failure::into_store_error)),
+                }
             }
             _ => None,
         };

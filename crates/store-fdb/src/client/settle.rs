@@ -13,37 +13,39 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Whether a part was committed. It is not any more once this says so. `None`: nobody could tell within
-/// the time of a transaction.
+/// the time of a transaction, or ever.
 pub(crate) async fn settle(part: &Part<'_>) -> Option<bool> {
     let settled = async {
         let mut pause = PAUSES.0;
         loop {
             match look(part).await {
-                Ok(is_committed) => return is_committed,
+                Ok(settled) => return settled,
                 Err(failure) => tracing::debug!(?failure, "a commit is not settled yet"),
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSES.1);
         }
     };
-    tokio::time::timeout(part.shared.options.transaction_timeout(), settled).await.ok()
+    tokio::time::timeout(part.shared.options.transaction_timeout(), settled).await.ok().flatten()
 }
 
-async fn look(part: &Part<'_>) -> Result<bool, Failure> {
+async fn look(part: &Part<'_>) -> Result<Option<bool>, Failure> {
     let shared = part.shared;
     let key = shared.layout.marker(shared.node, part.slot, part.attempt);
     let transaction = shared.transaction(LOOK)?;
     // Declared as read, so that this conflicts with the attempt.
     let found = transaction.get(&key, false).await?;
+    let age = transaction.get_read_version().await?.saturating_sub(part.snapshot);
     let found =
         found.map(|stored| Marker::decode(&stored)).transpose().map_err(Failure::invalid)?;
-    match verdict(found) {
-        Verdict::Committed => Ok(true),
-        Verdict::Void => Ok(false),
+    match verdict(found, age) {
+        Verdict::Committed => Ok(Some(true)),
+        Verdict::Void => Ok(Some(false)),
+        Verdict::Forgotten => Ok(None),
         Verdict::Open => {
             transaction.set(&key, &Marker::Forbidden.encode());
             let committed = transaction.commit().await;
-            committed.map(|_| false).map_err(|error| Failure::new(*error, Phase::Commit))
+            committed.map(|_| Some(false)).map_err(|error| Failure::new(*error, Phase::Commit))
         }
     }
 }

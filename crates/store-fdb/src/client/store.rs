@@ -1,7 +1,7 @@
 //! The handle that callers hold, and the thread behind it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -39,11 +39,17 @@ struct Handle {
     shared: Arc<Shared>,
     /// The runtime of the store's own thread: what callers give up is finished there.
     runtime: RuntimeHandle,
-    tasks: TaskTracker,
-    stop: CancellationToken,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: StoreThread,
     /// The last to go.
     _network: Arc<Network>,
+}
+
+/// The store's thread. It is told to end and joined when this is dropped, so that it does not outlive
+/// an opening that is given up either.
+struct StoreThread {
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    running: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl FdbStore {
@@ -66,7 +72,12 @@ impl FdbStore {
         let thread = std::thread::Builder::new().name("store-fdb".to_owned()).spawn(move || {
             let (tasks, stop, network) = of_thread;
             runtime.block_on(async {
-                match prepare(options, database, node).await {
+                let prepared = tokio::select! {
+                    prepared = prepare(options, database, node) => prepared,
+                    // Nobody waits for it any more.
+                    () = stop.cancelled() => return,
+                };
+                match prepared {
                     Ok((shared, fleet)) => {
                         let shared = Arc::new(shared);
                         // Who opens it may be gone.
@@ -82,17 +93,12 @@ impl FdbStore {
             // The last to go here, too.
             drop((runtime, network));
         });
-        let thread = thread.map_err(OpenError::Thread)?;
+        let running = Mutex::new(Some(thread.map_err(OpenError::Thread)?));
+        let thread = StoreThread { tasks, stop, running };
         let ended = |_| OpenError::Unreachable("the thread of the store ended".to_owned());
         let shared = outcome.await.map_err(ended)??;
-        let handle = Handle {
-            shared,
-            runtime: runtime_handle,
-            tasks,
-            stop,
-            thread: Mutex::new(Some(thread)),
-            _network: Arc::clone(network),
-        };
+        let handle =
+            Handle { shared, runtime: runtime_handle, thread, _network: Arc::clone(network) };
         Ok(Self { handle: Arc::new(handle) })
     }
 
@@ -128,11 +134,12 @@ impl Handle {
         &self,
         work: impl Future<Output = R> + Send + 'static,
     ) -> Option<R> {
-        if self.tasks.is_closed() {
+        let tasks = &self.thread.tasks;
+        if tasks.is_closed() {
             return None;
         }
         let (caller, answer) = oneshot::channel();
-        self.tasks.spawn_on(
+        tasks.spawn_on(
             async move {
                 // A caller that is gone needs no answer.
                 let _ = caller.send(work.await);
@@ -144,16 +151,24 @@ impl Handle {
 
     fn close(&self) {
         self.shared.room.close();
+        self.thread.end();
+    }
+}
+
+impl StoreThread {
+    fn end(&self) {
         self.tasks.close();
         self.stop.cancel();
-        let thread = self.thread().take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if running.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread of the store panicked; this is a bug");
         }
     }
+}
 
-    fn thread(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+impl Drop for StoreThread {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

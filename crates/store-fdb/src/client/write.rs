@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use foundationdb::options::{ConflictRangeType, TransactionOption};
 use foundationdb::{FdbResult, Transaction};
 use futures::future::join_all;
@@ -47,8 +48,9 @@ pub(crate) async fn run(
     places.sort_by_key(|place| decisions.get(*place).map(|it| it.snapshot));
     let sorted: Vec<&Decision> = places.iter().filter_map(|place| decisions.get(*place)).collect();
     let of_moment = sorted.chunk_by(|one, other| one.snapshot == other.snapshot);
+    let weight_of = |decision: &Decision| weight(&shared.layout, decision);
     let parts: Vec<&[&Decision]> =
-        of_moment.flat_map(|decisions| parts(decisions, TRANSACTION_BYTES)).collect();
+        of_moment.flat_map(|decisions| parts(decisions, TRANSACTION_BYTES, weight_of)).collect();
     let mut written = Vec::with_capacity(decisions.len());
     for some in parts.chunks(SIDE_BY_SIDE) {
         let all = join_all(some.iter().map(|part| write_part(shared, part, within)));
@@ -98,6 +100,21 @@ async fn write_part(
         }
     }
     results
+}
+
+/// What a record takes in a transaction, at the most, in bytes: a key counts each time that it is written or
+/// declared, and twice where it bounds a range.
+fn weight(layout: &Layout, decision: &Decision) -> usize {
+    /// What the shortest one costs the database, whatever its bytes.
+    const LEAST: usize = 1_024;
+    let entry = |(_, entry): &(usize, IndexChange)| match entry {
+        IndexChange::Put { key, value } => LEAST.max(layout.entry(key).len()) + value.len(),
+        IndexChange::Delete { key } => LEAST.max(2 * layout.entry(key).len()),
+    };
+    // Declared as read and as written, cleared, and the range of its chunks.
+    LEAST.max(8 * layout.head(&decision.key).len())
+        + decision.value.as_ref().map_or(0, Bytes::len)
+        + decision.index.iter().map(entry).sum::<usize>()
 }
 
 /// The version that a record has once it is written as decided.

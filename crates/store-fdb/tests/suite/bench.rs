@@ -157,6 +157,11 @@ impl Bench {
         FdbStore::open(&self.network, options).await
     }
 
+    /// How many hold the network.
+    pub(crate) fn network_users(&self) -> usize {
+        Arc::strong_count(&self.network)
+    }
+
     /// Several nodes of a new store.
     pub(crate) async fn nodes(&self, count: usize) -> Vec<Arc<FdbStore>> {
         let name = self.name();

@@ -18,6 +18,7 @@ mod bench;
 mod clocks;
 mod conformance;
 mod failures;
+mod heavy;
 mod nodes;
 mod opening;
 mod steps;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         conformance::tests(),
         clocks::tests(),
         failures::tests(),
+        heavy::tests(),
         nodes::tests(),
         opening::tests(),
         values::tests(),

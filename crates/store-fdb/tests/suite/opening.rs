@@ -1,6 +1,7 @@
 //! Opening a store, and what it finds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use foundationdb::tuple::Subspace;
 use semel_store_fdb::{FdbOptions, Network, NetworkOptions, OpenError};
@@ -10,7 +11,8 @@ use crate::steps::{Step, one, time_of};
 use crate::tests;
 
 pub(crate) fn tests() -> Vec<Test> {
-    tests![
+    let alone = tests![an_opening_that_is_given_up_leaves_nothing_running].into_iter();
+    let all = tests![
         the_network_is_started_once,
         a_newer_store_is_refused,
         a_cluster_file_that_is_not_there_is_named,
@@ -18,7 +20,8 @@ pub(crate) fn tests() -> Vec<Test> {
         what_nodes_left_behind_that_are_gone_is_removed,
         stores_of_two_names_are_two_stores,
         one_copy_of_everything_is_warned_of,
-    ]
+    ];
+    all.into_iter().chain(alone.map(Test::alone)).collect()
 }
 
 async fn the_network_is_started_once(_bench: Arc<Bench>) {
@@ -90,4 +93,22 @@ async fn one_copy_of_everything_is_warned_of(bench: Arc<Bench>) {
     if std::env::var_os("FDB_CLUSTER_FILE").is_none() {
         assert!(warnings[0].contains("`single`"), "{warnings:?}");
     }
+}
+
+/// Whoever gives up an opening, at any moment, may end the process at once: the network must have
+/// stopped by then, so nothing may still use it.
+async fn an_opening_that_is_given_up_leaves_nothing_running(bench: Arc<Bench>) {
+    let before = bench.network_users();
+    let name = bench.name();
+    for wait_ms in [0, 1, 3, 10, 30, 100] {
+        let opening = bench.try_open(bench.options(&name));
+        let opened = tokio::time::timeout(Duration::from_millis(wait_ms), opening).await;
+        drop(opened);
+        assert_eq!(bench.network_users(), before, "given up after {wait_ms} ms");
+    }
+    bench.server().kill();
+    let opening = bench.try_open(bench.options(&name));
+    assert!(tokio::time::timeout(Duration::from_millis(100), opening).await.is_err());
+    bench.server().start_again();
+    assert_eq!(bench.network_users(), before, "given up while the cluster is away");
 }

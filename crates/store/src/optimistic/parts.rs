@@ -4,16 +4,17 @@ use std::borrow::Borrow;
 
 use super::Decision;
 
-/// Cuts `decisions` into runs that weigh at most `most_bytes`, or are one decision.
+/// Cuts `decisions` into runs that weigh at most `most_bytes`, each as `weight_of` says, or are one decision.
 pub fn parts<D: Borrow<Decision>>(
     decisions: &[D],
     most_bytes: usize,
+    weight_of: impl Fn(&Decision) -> usize,
 ) -> impl Iterator<Item = &[D]> {
     let mut rest = decisions;
     std::iter::from_fn(move || {
         let mut weight = 0;
         let fits = rest.iter().take_while(|it| {
-            weight += (*it).borrow().weight();
+            weight += weight_of((*it).borrow());
             weight <= most_bytes
         });
         let (part, others) = rest.split_at_checked(fits.count().max(1))?;
@@ -44,7 +45,8 @@ mod tests {
         };
         let weights = |weights: &[usize]| {
             let decisions: Vec<Decision> = weights.iter().map(|it| decision(*it)).collect();
-            let lengths: Vec<usize> = parts(&decisions, 5_000).map(<[_]>::len).collect();
+            let lengths: Vec<usize> =
+                parts(&decisions, 5_000, Decision::weight).map(<[_]>::len).collect();
             lengths
         };
         assert_eq!(weights(&[]), [0; 0]);

@@ -35,7 +35,7 @@ pub struct Updates<A> {
 pub struct Patience {
     /// For other updates of this node that touch the same records.
     pub turn: Duration,
-    /// For a record that other nodes write all the time.
+    /// For records that other nodes write all the time: since the last of the batch that was written.
     pub rounds: Duration,
 }
 
@@ -92,7 +92,7 @@ impl<A: Answer> Updates<A> {
         let mut batch = Batch::new(items);
         let patience = batch.patience();
         let within = |most: Duration| patience.map_or(most, |patience| patience.min(most));
-        let (turn_within, rounds_within) = (within(most.turn), within(most.rounds));
+        let turn_within = within(most.turn);
         let keys = batch.keys();
         let mut pending: Vec<usize> = (0..keys.len()).collect();
         let turn = self.turns.enter(keys);
@@ -102,17 +102,25 @@ impl<A: Answer> Updates<A> {
             return batch.into_answers();
         }
         let began_us = self.clock.monotonic_us();
+        let mut progress_us = began_us;
         for _ in 0..ROUNDS {
             if pending.is_empty() {
                 return batch.into_answers();
             }
+            let before = pending.len();
             pending = self.round(engine, &mut batch, pending).await;
-            let took = self.clock.monotonic_us().saturating_sub(began_us);
-            if Duration::from_micros(took) > rounds_within {
+            let now_us = self.clock.monotonic_us();
+            if pending.len() < before {
+                progress_us = now_us;
+            }
+            let since = |then_us: u64| Duration::from_micros(now_us.saturating_sub(then_us));
+            let is_given_up = patience.is_some_and(|patience| since(began_us) > patience);
+            if is_given_up || since(progress_us) > most.rounds {
                 break;
             }
         }
-        fail(&mut batch, &pending, &unavailable("other nodes write the same records all the time"));
+        let lost = "other nodes write the same records all the time, or the database is too slow";
+        fail(&mut batch, &pending, &unavailable(lost));
         batch.into_answers()
     }
 
@@ -127,10 +135,8 @@ impl<A: Answer> Updates<A> {
         let patience = batch.patience();
         let read = self.reads.ask(keys, patience).await;
         let read = read.unwrap_or_else(|| Err(Lost::Failed(unavailable("the store is closed"))));
-        let decided =
-            read.and_then(|read| self.decide(batch, &pending, &read).map_err(Lost::Failed));
-        let decisions = match decided {
-            Ok(decisions) => decisions,
+        let decisions = match read {
+            Ok(read) => self.decide(batch, &pending, &read),
             Err(Lost::Again) => return pending,
             Err(Lost::Failed(error)) => {
                 fail(batch, &pending, &error);
@@ -158,21 +164,27 @@ impl<A: Answer> Updates<A> {
         again
     }
 
-    /// Decides what becomes of each record that was read.
+    /// Decides what becomes of each record that was read. One that can't be read fails alone.
     fn decide<T: Transition>(
         &self,
         batch: &mut Batch<T>,
         pending: &[usize],
         read: &Read<A>,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Vec<Decision> {
         let moment = (read.answer.now_us(), read.answer.snapshot());
-        let mut decide = |(place, record): (usize, &usize)| {
-            let found = read.answer.get(read.first + place)?;
-            let version = found.filter(|it| it.value.is_some()).map(|it| it.version);
-            self.watched.note(batch.key(*record), version);
-            Ok(batch.decide(*record, found, moment))
-        };
-        pending.iter().enumerate().map(&mut decide).collect()
+        let mut decide =
+            |(place, record): (usize, &usize)| match read.answer.get(read.first + place) {
+                Ok(found) => {
+                    let version = found.filter(|it| it.value.is_some()).map(|it| it.version);
+                    self.watched.note(batch.key(*record), version);
+                    Some(batch.decide(*record, found, moment))
+                }
+                Err(error) => {
+                    batch.fail(*record, &error);
+                    None
+                }
+            };
+        pending.iter().enumerate().filter_map(&mut decide).collect()
     }
 
     /// Answers what was written, wakes who waits for it, and returns what must be run again.
@@ -286,4 +298,97 @@ fn fail<T: Transition>(batch: &mut Batch<T>, records: &[usize], error: &StoreErr
 
 fn unavailable(text: &str) -> StoreError {
     StoreError::Unavailable(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Found;
+    use super::*;
+    use crate::ManualClock;
+    use crate::contract::{Change, ValueChange};
+
+    #[derive(Clone)]
+    struct Put;
+
+    impl Transition for Put {
+        type Outcome = ();
+
+        fn apply(&self, _old: Option<&[u8]>, _now_us: u64) -> (Change, ()) {
+            (Change { value: ValueChange::Put("new".into()), index: vec![] }, ())
+        }
+    }
+
+    /// A database that takes a second for each record, and some records in a request.
+    struct Slow {
+        clock: ManualClock,
+        takes: usize,
+    }
+
+    struct Nothing;
+
+    impl Answer for Nothing {
+        fn now_us(&self) -> u64 {
+            0
+        }
+
+        fn snapshot(&self) -> i64 {
+            0
+        }
+
+        fn get(&self, _place: usize) -> Result<Option<Found<'_>>, StoreError> {
+            Ok(None)
+        }
+    }
+
+    impl Engine for Slow {
+        type Answer = Nothing;
+
+        async fn read(&self, _: &[Bytes], _: Option<Duration>) -> Result<Nothing, Lost> {
+            Ok(Nothing)
+        }
+
+        async fn write(
+            &self,
+            _: Durability,
+            decisions: &[Decision],
+            _: Option<Duration>,
+        ) -> Vec<Result<i64, Lost>> {
+            self.clock.advance_us(1_000_000);
+            let result = |place| if place < self.takes { Ok(1) } else { Err(Lost::Again) };
+            (0..decisions.len()).map(result).collect()
+        }
+
+        async fn flush(&self, _: Option<Duration>) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        fn changed(&self, _: &Decision, _: bool) {}
+    }
+
+    /// How many of eight records are written with two seconds for conflicts.
+    async fn written(takes: usize, patience: Option<Duration>) -> usize {
+        let clock = ManualClock::new(0);
+        let updates = Updates::new(Arc::new(clock.clone()));
+        let slow = Slow { clock, takes };
+        let item = |key: u8| Update {
+            key: vec![key].into(),
+            durability: Durability::Synced,
+            patience,
+            transition: Put,
+        };
+        let most = Patience { turn: Duration::from_secs(60), rounds: Duration::from_secs(2) };
+        tokio::select! {
+            () = updates.carry(&slow) => 0,
+            answers = updates.run(&slow, (0..8).map(item).collect(), most) => {
+                answers.iter().filter(|it| it.is_ok()).count()
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_gets_on_is_not_given_up() {
+        assert_eq!(written(1, None).await, 8);
+        assert_eq!(written(0, None).await, 0);
+        assert_eq!(written(1, Some(Duration::from_secs(4))).await, 5);
+    }
 }
