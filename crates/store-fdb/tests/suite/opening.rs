@@ -106,9 +106,9 @@ async fn an_opening_that_is_given_up_leaves_nothing_running(bench: Arc<Bench>) {
         drop(opened);
         assert_eq!(bench.network_users(), before, "given up after {wait_ms} ms");
     }
-    bench.server().kill();
+    bench.server().kill(0);
     let opening = bench.try_open(bench.options(&name));
     assert!(tokio::time::timeout(Duration::from_millis(100), opening).await.is_err());
-    bench.server().start_again();
+    bench.server().start_again(0);
     assert_eq!(bench.network_users(), before, "given up while the cluster is away");
 }
