@@ -115,6 +115,8 @@ pub(crate) struct Fleet {
     last: Option<Sample>,
     /// The first version of the run.
     since: i64,
+    /// Whether the run lasts so long that all have told their clocks in it.
+    is_settled: bool,
     offset_us: i64,
 }
 
@@ -128,9 +130,9 @@ impl Fleet {
         !is_known && others.iter().any(|other| other.may_live(self.since))
     }
 
-    /// How far the fleet is ahead of the own clock, in microseconds.
-    pub(crate) fn offset_us(&self) -> i64 {
-        self.offset_us
+    /// How far the fleet is ahead of the own clock, in microseconds; `None`: that is not known at the moment.
+    pub(crate) fn offset_us(&self) -> Option<i64> {
+        self.is_settled.then_some(self.offset_us)
     }
 
     /// The own sample that others may go by.
@@ -144,6 +146,7 @@ impl Fleet {
         if took_us > SLOW_US {
             self.last = None;
             self.since = i64::MAX;
+            self.is_settled = false;
             return;
         }
         let is_first = self.last.is_none() && self.since == 0;
@@ -154,7 +157,8 @@ impl Fleet {
         } else if !goes_on {
             self.since = mine.version;
         }
-        if mine.version.saturating_sub(self.since) >= versions(SETTLED_US) {
+        self.is_settled = mine.version.saturating_sub(self.since) >= versions(SETTLED_US);
+        if self.is_settled {
             let since = self.since.max(mine.version.saturating_sub(versions(OLDEST_US)));
             // A version that is yet to come is of another cluster, whose backup this one was made from.
             let run = since..=mine.version;
@@ -229,7 +233,7 @@ mod tests {
         let mut fleet = Fleet::default();
         let others = [sample(98 * SECOND, -10 * MINUTE), sample(99 * SECOND, -10 * MINUTE)];
         fleet.take(sample(100 * SECOND, 0), 10_000, &others);
-        assert_eq!(fleet.offset_us(), -10 * MINUTE);
+        assert_eq!(fleet.offset_us(), Some(-10 * MINUTE));
         assert_eq!(fleet.sample(), Some(sample(100 * SECOND, 0)));
     }
 
@@ -262,10 +266,10 @@ mod tests {
         let gone = [sample(98 * SECOND, -MINUTE), sample(99 * SECOND, -MINUTE)];
         for second in 100..=109 {
             fleet.take(sample(second * SECOND, 0), 10_000, &gone);
-            assert_eq!(fleet.offset_us(), -MINUTE, "at {second}");
+            assert_eq!(fleet.offset_us(), Some(-MINUTE), "at {second}");
         }
         fleet.take(sample(110 * SECOND, 0), 10_000, &gone);
-        assert_eq!(fleet.offset_us(), 0);
+        assert_eq!(fleet.offset_us(), Some(0));
     }
 
     /// After a stop of 30 s versions went on by 5 s, after a recovery by 100 s more than time.
@@ -279,11 +283,11 @@ mod tests {
             for second in 104..=107 {
                 // The same clocks look as if they had jumped.
                 fleet.take(sample(second * SECOND, jump), 10_000, &before);
-                assert_eq!(fleet.offset_us(), 0, "{jump} at {second}");
+                assert_eq!(fleet.offset_us(), (second == 107).then_some(0), "{jump} at {second}");
             }
             let since = [sample(106 * SECOND, jump + MINUTE), sample(106 * SECOND, jump + MINUTE)];
             fleet.take(sample(108 * SECOND, jump), 10_000, &since);
-            assert_eq!(fleet.offset_us(), MINUTE, "{jump}");
+            assert_eq!(fleet.offset_us(), Some(MINUTE), "{jump}");
         }
     }
 
@@ -292,7 +296,7 @@ mod tests {
     fn stamps_of_a_cluster_that_was_ahead_do_not_count() {
         let mut fleet = Fleet::default();
         fleet.take(sample(98 * SECOND, 0), 10_000, &[sample(9_000 * SECOND, -MINUTE)]);
-        assert_eq!(fleet.offset_us(), 0);
+        assert_eq!(fleet.offset_us(), Some(0));
         let stamp = Stamp { newest_us: 1, written_at: 9_000 * SECOND, sample: None };
         assert!(stamp.is_left_over(98 * SECOND));
     }
@@ -302,11 +306,11 @@ mod tests {
         let mut fleet = Fleet::default();
         fleet.take(sample(98 * SECOND, 0), 10_000, &[]);
         fleet.take(sample(99 * SECOND, 0), 3_000_000, &[sample(99 * SECOND, -MINUTE); 2]);
-        assert_eq!((fleet.offset_us(), fleet.sample()), (0, None));
+        assert_eq!((fleet.offset_us(), fleet.sample()), (None, None));
         fleet.take(sample(100 * SECOND, 0), 10_000, &[sample(99 * SECOND, -MINUTE); 2]);
-        assert_eq!(fleet.offset_us(), 0, "the run began anew");
+        assert_eq!(fleet.offset_us(), None, "the run began anew");
         fleet.take(sample(103 * SECOND, 0), 10_000, &[sample(102 * SECOND, -MINUTE); 2]);
-        assert_eq!(fleet.offset_us(), -MINUTE);
+        assert_eq!(fleet.offset_us(), Some(-MINUTE));
     }
 
     /// What is stored once must be read for ever.

@@ -1,9 +1,10 @@
 //! The suite that every engine must pass. A crash is one of the server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use semel_store::ManualClock;
 use semel_store::conformance::{End, Harness, run_theme};
+use semel_store::{Clock, ManualClock};
 use semel_store_fdb::FdbStore;
 
 use crate::bench::{Bench, Test};
@@ -29,6 +30,29 @@ pub(crate) fn tests() -> Vec<Test> {
 /// Each store has a name of its own.
 struct Cluster(Arc<Bench>);
 
+/// The suite's clock, which it sets as if time had passed: this engine tells that by the monotonic one.
+struct Followed {
+    clock: ManualClock,
+    latest_us: AtomicU64,
+}
+
+impl From<ManualClock> for Followed {
+    fn from(clock: ManualClock) -> Self {
+        Self { clock, latest_us: AtomicU64::new(0) }
+    }
+}
+
+impl Clock for Followed {
+    fn now_us(&self) -> u64 {
+        self.clock.now_us()
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        let now_us = self.clock.now_us();
+        self.latest_us.fetch_max(now_us, Ordering::SeqCst).max(now_us)
+    }
+}
+
 /// A store that knows its name.
 struct Named {
     store: FdbStore,
@@ -37,7 +61,7 @@ struct Named {
 
 impl Cluster {
     async fn open(&self, name: String, clock: ManualClock) -> Named {
-        let options = self.0.options(&name).with_clock(clock);
+        let options = self.0.options(&name).with_clock(Followed::from(clock));
         Named { store: self.0.try_open(options).await.unwrap(), name }
     }
 }
