@@ -12,7 +12,7 @@
 //!   taken back, since it never goes back.
 //! - Only what was looked at in an uninterrupted run of versions is compared: not across a stop of the
 //!   cluster, a recovery (versions jump then), or a step of the own clock.
-//! - A node alone tells its own time.
+//! - A node alone tells its own time, and so does one whose clock differs by less than can be measured.
 
 /// How many versions the database gives per microsecond, times the microseconds: 1, by its design.
 const fn versions(micros: i64) -> i64 {
@@ -23,8 +23,12 @@ const fn versions(micros: i64) -> i64 {
 const SLOW_US: u64 = 1_000_000;
 /// How far versions and the own clock may part between two stamps.
 const DRIFT_US: i64 = 500_000;
+/// For how long the commit that took least is the one to go by.
+const BEST_US: i64 = 8_000_000;
 /// How old a stamp of others may be to be compared.
-const OLDEST_US: i64 = 10_000_000;
+const OLDEST_US: i64 = 15_000_000;
+/// Differences below this are errors of measurement, and a node goes by its own clock.
+const ERROR_US: i64 = 250_000;
 /// How far a run is taken to reach back before its first stamp, when a node opens.
 const BEFORE_US: i64 = 3_000_000;
 /// How long a new run lasts before the others count: each has had time for two stamps.
@@ -113,6 +117,8 @@ impl Stamp {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fleet {
     last: Option<Sample>,
+    /// What was measured best lately, and how long that took, in microseconds: the clock was read somewhere within.
+    best: Option<(Sample, u64)>,
     /// The first version of the run.
     since: i64,
     /// Whether the run lasts so long that all have told their clocks in it.
@@ -137,7 +143,7 @@ impl Fleet {
 
     /// The own sample that others may go by.
     pub(crate) fn sample(&self) -> Option<Sample> {
-        self.last
+        self.best.map(|(sample, _)| sample)
     }
 
     /// Takes a stamp of the own clock, which was committed within `took_us`, and the newest samples of
@@ -145,6 +151,7 @@ impl Fleet {
     pub(crate) fn take(&mut self, mine: Sample, took_us: u64, others: &[Sample]) {
         if took_us > SLOW_US {
             self.last = None;
+            self.best = None;
             self.since = i64::MAX;
             self.is_settled = false;
             return;
@@ -152,6 +159,12 @@ impl Fleet {
         let is_first = self.last.is_none() && self.since == 0;
         let goes_on = self.last.is_some_and(|last| last.offset_of(mine).abs() <= DRIFT_US);
         self.last = Some(mine);
+        let is_better = |(best, took): (Sample, u64)| {
+            took_us <= took || mine.version.saturating_sub(best.version) > versions(BEST_US)
+        };
+        if !goes_on || self.best.is_none_or(is_better) {
+            self.best = Some((mine, took_us));
+        }
         if is_first {
             self.since = mine.version.saturating_sub(versions(BEFORE_US));
         } else if !goes_on {
@@ -163,7 +176,9 @@ impl Fleet {
             // A version that is yet to come is of another cluster, whose backup this one was made from.
             let run = since..=mine.version;
             let comparable = others.iter().filter(|other| run.contains(&other.version));
-            self.offset_us = median_offset_us(mine, comparable.copied());
+            let (best, _) = self.best.unwrap_or((mine, took_us));
+            let offset_us = median_offset_us(best, comparable.copied());
+            self.offset_us = if offset_us.abs() < ERROR_US { 0 } else { offset_us };
         }
     }
 }
@@ -264,12 +279,27 @@ mod tests {
     fn nodes_that_are_gone_count_no_more() {
         let mut fleet = Fleet::default();
         let gone = [sample(98 * SECOND, -MINUTE), sample(99 * SECOND, -MINUTE)];
-        for second in 100..=109 {
+        for second in 100..=114 {
             fleet.take(sample(second * SECOND, 0), 10_000, &gone);
             assert_eq!(fleet.offset_us(), Some(-MINUTE), "at {second}");
         }
-        fleet.take(sample(110 * SECOND, 0), 10_000, &gone);
+        fleet.take(sample(115 * SECOND, 0), 10_000, &gone);
         assert_eq!(fleet.offset_us(), Some(0));
+    }
+
+    #[test]
+    fn a_node_goes_by_its_quickest_commit_and_not_by_errors_of_measurement() {
+        let mut fleet = Fleet::default();
+        let quick = sample(98 * SECOND, 0);
+        fleet.take(quick, 10_000, &[]);
+        // Read too late by far, since the commit took so long.
+        fleet.take(sample(99 * SECOND, 400_000), 900_000, &[sample(98 * SECOND, -MINUTE); 2]);
+        assert_eq!((fleet.offset_us(), fleet.sample()), (Some(-MINUTE), Some(quick)));
+        fleet.take(sample(100 * SECOND, 0), 10_000, &[sample(99 * SECOND, -240_000); 2]);
+        assert_eq!(fleet.offset_us(), Some(0));
+        let newer = sample(109 * SECOND, 0);
+        fleet.take(newer, 20_000, &[]);
+        assert_eq!(fleet.sample(), Some(newer), "the quickest is too long ago");
     }
 
     /// After a stop of 30 s versions went on by 5 s, after a recovery by 100 s more than time.
