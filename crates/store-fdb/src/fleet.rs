@@ -8,8 +8,8 @@
 //!
 //! Invariants:
 //!
-//! - Of an even number of clocks the earlier one of the middle two counts: time that ran ahead can't be
-//!   taken back, since it never goes back.
+//! - Of an even number of clocks, that one of the middle two counts which is nearer to the newest time that was
+//!   given: so one wrong clock of two sways nobody, nor does one of three while the third is not heard.
 //! - Only what was looked at in an uninterrupted run of versions is compared: not across a stop of the
 //!   cluster, a recovery (versions jump then), or a step of the own clock.
 //! - A node alone tells its own time, and so does one whose clock differs by less than can be measured.
@@ -146,9 +146,9 @@ impl Fleet {
         self.best.map(|(sample, _)| sample)
     }
 
-    /// Takes a stamp of the own clock, which was committed within `took_us`, and the newest samples of
-    /// the others.
-    pub(crate) fn take(&mut self, mine: Sample, took_us: u64, others: &[Sample]) {
+    /// Takes a stamp of the own clock, which was committed within `took_us`, the newest samples of the others, and
+    /// the newest time that was given to a transition.
+    pub(crate) fn take(&mut self, mine: Sample, took_us: u64, others: &[Sample], newest_us: u64) {
         if took_us > SLOW_US {
             self.last = None;
             self.best = None;
@@ -177,18 +177,25 @@ impl Fleet {
             let run = since..=mine.version;
             let comparable = others.iter().filter(|other| run.contains(&other.version));
             let (best, _) = self.best.unwrap_or((mine, took_us));
-            let offset_us = median_offset_us(best, comparable.copied());
+            let newest_us = signed(newest_us).saturating_sub(signed(mine.wall_us));
+            let offset_us = median_offset_us(best, comparable.copied(), newest_us);
             self.offset_us = if offset_us.abs() < ERROR_US { 0 } else { offset_us };
         }
     }
 }
 
-/// How far the middle of all clocks is ahead of the own one, in microseconds.
-fn median_offset_us(mine: Sample, others: impl Iterator<Item = Sample>) -> i64 {
+/// How far the middle of all clocks is ahead of the own one, in microseconds; of the middle two, the one nearer to
+/// `newest_us`, which is how far the newest time that was given is ahead of it.
+fn median_offset_us(mine: Sample, others: impl Iterator<Item = Sample>, newest_us: i64) -> i64 {
     let mut offsets: Vec<i64> = others.map(|other| mine.offset_of(other)).collect();
     offsets.push(0);
     offsets.sort_unstable();
-    offsets.get((offsets.len() - 1) / 2).copied().unwrap_or(0)
+    let middle = offsets.get((offsets.len() - 1) / 2..=offsets.len() / 2).unwrap_or_default();
+    middle
+        .iter()
+        .copied()
+        .min_by_key(|it| it.saturating_sub(newest_us).saturating_abs())
+        .unwrap_or(0)
 }
 
 fn signed(micros: u64) -> i64 {
@@ -209,34 +216,38 @@ mod tests {
 
     #[test]
     fn the_middle_of_the_clocks_counts() {
-        let minutes: [(&[i64], i64); 8] = [
-            (&[], 0),
-            (&[0], 0),
-            // Of two, the earlier one.
-            (&[10], 0),
-            (&[-10], -10),
-            (&[-10, -10], -10),
-            (&[10, 10], 10),
-            (&[10, -10], 0),
-            (&[-1, 5, 20], 0),
+        // The other clocks, the newest time that was given, and the time to go by: how far each is ahead.
+        let minutes: [(&[i64], i64, i64); 10] = [
+            (&[], -1, 0),
+            (&[0], -1, 0),
+            // Of two, the one that agrees with the time so far.
+            (&[10], 0, 0),
+            (&[10], 9, 10),
+            (&[-10], 0, 0),
+            (&[-10], -9, -10),
+            (&[-10, -10], 0, -10),
+            (&[10, 10], 0, 10),
+            (&[10, -10], 10, 0),
+            (&[-1, 5, 20], 4, 5),
         ];
-        for (ahead, expected) in minutes {
+        for (ahead, newest, expected) in minutes {
             let others = ahead.iter().map(|ahead| sample(7 * SECOND, ahead * MINUTE));
-            let found = median_offset_us(sample(9 * SECOND, 0), others);
-            assert_eq!(found, expected * MINUTE, "{ahead:?}");
+            let found = median_offset_us(sample(9 * SECOND, 0), others, newest * MINUTE);
+            assert_eq!(found, expected * MINUTE, "{ahead:?} {newest}");
         }
     }
 
     #[test]
     fn all_nodes_tell_the_same_time() {
         let ahead = [3 * MINUTE, -7 * MINUTE, 12, 0, MINUTE, -1];
-        for nodes in 1..=ahead.len() {
+        for (nodes, newest) in (1..=ahead.len()).flat_map(|it| [(it, 0), (it, 4 * MINUTE)]) {
             let clocks = || ahead.iter().take(nodes).map(|ahead| sample(9 * SECOND, *ahead));
             let told: Vec<i64> = clocks()
                 .enumerate()
                 .map(|(me, mine)| {
                     let others = clocks().enumerate().filter(|(it, _)| *it != me);
-                    ahead[me] + median_offset_us(mine, others.map(|(_, other)| other))
+                    let others = others.map(|(_, other)| other);
+                    ahead[me] + median_offset_us(mine, others, newest - ahead[me])
                 })
                 .collect();
             assert!(told.iter().all(|it| *it == told[0]), "{nodes} nodes: {told:?}");
@@ -247,7 +258,7 @@ mod tests {
     fn a_node_that_opens_among_others_tells_their_time_at_once() {
         let mut fleet = Fleet::default();
         let others = [sample(98 * SECOND, -10 * MINUTE), sample(99 * SECOND, -10 * MINUTE)];
-        fleet.take(sample(100 * SECOND, 0), 10_000, &others);
+        fleet.take(sample(100 * SECOND, 0), 10_000, &others, 0);
         assert_eq!(fleet.offset_us(), Some(-10 * MINUTE));
         assert_eq!(fleet.sample(), Some(sample(100 * SECOND, 0)));
     }
@@ -264,14 +275,14 @@ mod tests {
         let ended = [Stamp { sample: None, ..before[0] }];
         let gone = [Stamp { written_at: before[0].written_at - 3_600 * SECOND, ..before[0] }];
         let mut fleet = Fleet::default();
-        fleet.take(sample(200 * SECOND, 0), 10_000, &[]);
+        fleet.take(sample(200 * SECOND, 0), 10_000, &[], 0);
         assert!(fleet.has_to_wait_for(&before) && fleet.has_to_wait_for(&[before[0], since[1]]));
         for nobody in [&[][..], &since, &ended, &gone] {
             assert!(!fleet.has_to_wait_for(nobody), "{nobody:?}");
         }
-        fleet.take(sample(202 * SECOND, 0), 10_000, &[]);
+        fleet.take(sample(202 * SECOND, 0), 10_000, &[], 0);
         assert!(fleet.has_to_wait_for(&before));
-        fleet.take(sample(203 * SECOND, 0), 10_000, &[]);
+        fleet.take(sample(203 * SECOND, 0), 10_000, &[], 0);
         assert!(!fleet.has_to_wait_for(&before), "who lives has left a stamp by now");
     }
 
@@ -280,10 +291,10 @@ mod tests {
         let mut fleet = Fleet::default();
         let gone = [sample(98 * SECOND, -MINUTE), sample(99 * SECOND, -MINUTE)];
         for second in 100..=114 {
-            fleet.take(sample(second * SECOND, 0), 10_000, &gone);
+            fleet.take(sample(second * SECOND, 0), 10_000, &gone, 0);
             assert_eq!(fleet.offset_us(), Some(-MINUTE), "at {second}");
         }
-        fleet.take(sample(115 * SECOND, 0), 10_000, &gone);
+        fleet.take(sample(115 * SECOND, 0), 10_000, &gone, 0);
         assert_eq!(fleet.offset_us(), Some(0));
     }
 
@@ -291,14 +302,14 @@ mod tests {
     fn a_node_goes_by_its_quickest_commit_and_not_by_errors_of_measurement() {
         let mut fleet = Fleet::default();
         let quick = sample(98 * SECOND, 0);
-        fleet.take(quick, 10_000, &[]);
+        fleet.take(quick, 10_000, &[], 0);
         // Read too late by far, since the commit took so long.
-        fleet.take(sample(99 * SECOND, 400_000), 900_000, &[sample(98 * SECOND, -MINUTE); 2]);
+        fleet.take(sample(99 * SECOND, 400_000), 900_000, &[sample(98 * SECOND, -MINUTE); 2], 0);
         assert_eq!((fleet.offset_us(), fleet.sample()), (Some(-MINUTE), Some(quick)));
-        fleet.take(sample(100 * SECOND, 0), 10_000, &[sample(99 * SECOND, -240_000); 2]);
+        fleet.take(sample(100 * SECOND, 0), 10_000, &[sample(99 * SECOND, -240_000); 2], 0);
         assert_eq!(fleet.offset_us(), Some(0));
         let newer = sample(109 * SECOND, 0);
-        fleet.take(newer, 20_000, &[]);
+        fleet.take(newer, 20_000, &[], 0);
         assert_eq!(fleet.sample(), Some(newer), "the quickest is too long ago");
     }
 
@@ -307,16 +318,16 @@ mod tests {
     fn what_was_before_a_stop_or_a_recovery_is_not_compared() {
         for jump in [-25 * SECOND, 100 * SECOND] {
             let mut fleet = Fleet::default();
-            fleet.take(sample(98 * SECOND, 0), 10_000, &[]);
-            fleet.take(sample(99 * SECOND, 0), 10_000, &[]);
+            fleet.take(sample(98 * SECOND, 0), 10_000, &[], 0);
+            fleet.take(sample(99 * SECOND, 0), 10_000, &[], 0);
             let before = [sample(99 * SECOND, MINUTE), sample(99 * SECOND, MINUTE)];
             for second in 104..=107 {
                 // The same clocks look as if they had jumped.
-                fleet.take(sample(second * SECOND, jump), 10_000, &before);
+                fleet.take(sample(second * SECOND, jump), 10_000, &before, 0);
                 assert_eq!(fleet.offset_us(), (second == 107).then_some(0), "{jump} at {second}");
             }
             let since = [sample(106 * SECOND, jump + MINUTE), sample(106 * SECOND, jump + MINUTE)];
-            fleet.take(sample(108 * SECOND, jump), 10_000, &since);
+            fleet.take(sample(108 * SECOND, jump), 10_000, &since, 0);
             assert_eq!(fleet.offset_us(), Some(MINUTE), "{jump}");
         }
     }
@@ -325,7 +336,7 @@ mod tests {
     #[test]
     fn stamps_of_a_cluster_that_was_ahead_do_not_count() {
         let mut fleet = Fleet::default();
-        fleet.take(sample(98 * SECOND, 0), 10_000, &[sample(9_000 * SECOND, -MINUTE)]);
+        fleet.take(sample(98 * SECOND, 0), 10_000, &[sample(9_000 * SECOND, -MINUTE)], 0);
         assert_eq!(fleet.offset_us(), Some(0));
         let stamp = Stamp { newest_us: 1, written_at: 9_000 * SECOND, sample: None };
         assert!(stamp.is_left_over(98 * SECOND));
@@ -334,12 +345,12 @@ mod tests {
     #[test]
     fn a_slow_commit_says_nothing() {
         let mut fleet = Fleet::default();
-        fleet.take(sample(98 * SECOND, 0), 10_000, &[]);
-        fleet.take(sample(99 * SECOND, 0), 3_000_000, &[sample(99 * SECOND, -MINUTE); 2]);
+        fleet.take(sample(98 * SECOND, 0), 10_000, &[], 0);
+        fleet.take(sample(99 * SECOND, 0), 3_000_000, &[sample(99 * SECOND, -MINUTE); 2], 0);
         assert_eq!((fleet.offset_us(), fleet.sample()), (None, None));
-        fleet.take(sample(100 * SECOND, 0), 10_000, &[sample(99 * SECOND, -MINUTE); 2]);
+        fleet.take(sample(100 * SECOND, 0), 10_000, &[sample(99 * SECOND, -MINUTE); 2], 0);
         assert_eq!(fleet.offset_us(), None, "the run began anew");
-        fleet.take(sample(103 * SECOND, 0), 10_000, &[sample(102 * SECOND, -MINUTE); 2]);
+        fleet.take(sample(103 * SECOND, 0), 10_000, &[sample(102 * SECOND, -MINUTE); 2], 0);
         assert_eq!(fleet.offset_us(), Some(-MINUTE));
     }
 

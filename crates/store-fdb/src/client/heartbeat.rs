@@ -92,7 +92,7 @@ async fn beat(shared: &Shared, fleet: &mut Fleet) -> Result<Vec<Stamp>, Failure>
     // In the middle between question and answer.
     let wall_us = wall_us.saturating_add(took_us / 2);
     let samples: Vec<Sample> = others.iter().filter_map(|other| other.sample).collect();
-    fleet.take(Sample { wall_us, version }, took_us, &samples);
+    fleet.take(Sample { wall_us, version }, took_us, &samples, shared.time.latest_us());
     if let Some(offset_us) = fleet.offset_us() {
         shared.time.correct(offset_us);
     }
