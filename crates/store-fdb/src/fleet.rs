@@ -176,10 +176,13 @@ impl Fleet {
             // A version that is yet to come is of another cluster, whose backup this one was made from.
             let run = since..=mine.version;
             let comparable = others.iter().filter(|other| run.contains(&other.version));
-            let (best, _) = self.best.unwrap_or((mine, took_us));
+            let (best, took_us) = self.best.unwrap_or((mine, took_us));
             let newest_us = signed(newest_us).saturating_sub(signed(mine.wall_us));
             let offset_us = median_offset_us(best, comparable.copied(), newest_us);
-            self.offset_us = if offset_us.abs() < ERROR_US { 0 } else { offset_us };
+            // Who tells the time of others errs on the late side: a lease that it renews must not end early. It
+            // refuses claims, so it takes none that is another's.
+            let late_us = offset_us.saturating_add(signed(took_us));
+            self.offset_us = if offset_us.abs() < ERROR_US { 0 } else { late_us };
         }
     }
 }
@@ -259,7 +262,7 @@ mod tests {
         let mut fleet = Fleet::default();
         let others = [sample(98 * SECOND, -10 * MINUTE), sample(99 * SECOND, -10 * MINUTE)];
         fleet.take(sample(100 * SECOND, 0), 10_000, &others, 0);
-        assert_eq!(fleet.offset_us(), Some(-10 * MINUTE));
+        assert_eq!(fleet.offset_us(), Some(-10 * MINUTE + 10_000));
         assert_eq!(fleet.sample(), Some(sample(100 * SECOND, 0)));
     }
 
@@ -292,7 +295,7 @@ mod tests {
         let gone = [sample(98 * SECOND, -MINUTE), sample(99 * SECOND, -MINUTE)];
         for second in 100..=114 {
             fleet.take(sample(second * SECOND, 0), 10_000, &gone, 0);
-            assert_eq!(fleet.offset_us(), Some(-MINUTE), "at {second}");
+            assert_eq!(fleet.offset_us(), Some(-MINUTE + 10_000), "at {second}");
         }
         fleet.take(sample(115 * SECOND, 0), 10_000, &gone, 0);
         assert_eq!(fleet.offset_us(), Some(0));
@@ -305,7 +308,7 @@ mod tests {
         fleet.take(quick, 10_000, &[], 0);
         // Read too late by far, since the commit took so long.
         fleet.take(sample(99 * SECOND, 400_000), 900_000, &[sample(98 * SECOND, -MINUTE); 2], 0);
-        assert_eq!((fleet.offset_us(), fleet.sample()), (Some(-MINUTE), Some(quick)));
+        assert_eq!((fleet.offset_us(), fleet.sample()), (Some(-MINUTE + 10_000), Some(quick)));
         fleet.take(sample(100 * SECOND, 0), 10_000, &[sample(99 * SECOND, -240_000); 2], 0);
         assert_eq!(fleet.offset_us(), Some(0));
         let newer = sample(109 * SECOND, 0);
@@ -328,7 +331,7 @@ mod tests {
             }
             let since = [sample(106 * SECOND, jump + MINUTE), sample(106 * SECOND, jump + MINUTE)];
             fleet.take(sample(108 * SECOND, jump), 10_000, &since, 0);
-            assert_eq!(fleet.offset_us(), Some(MINUTE), "{jump}");
+            assert_eq!(fleet.offset_us(), Some(MINUTE + 10_000), "{jump}");
         }
     }
 
@@ -351,7 +354,7 @@ mod tests {
         fleet.take(sample(100 * SECOND, 0), 10_000, &[sample(99 * SECOND, -MINUTE); 2], 0);
         assert_eq!(fleet.offset_us(), None, "the run began anew");
         fleet.take(sample(103 * SECOND, 0), 10_000, &[sample(102 * SECOND, -MINUTE); 2], 0);
-        assert_eq!(fleet.offset_us(), Some(-MINUTE));
+        assert_eq!(fleet.offset_us(), Some(-MINUTE + 10_000));
     }
 
     /// What is stored once must be read for ever.
