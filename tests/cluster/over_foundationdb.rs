@@ -78,6 +78,7 @@ async fn a_lost_server_costs_a_delay_and_nothing_else() {
     let Some(mut cluster) = Cluster::over_foundationdb(what).await else { return };
     for server in 0..cluster.database.servers() {
         let name = format!("server-{server}");
+        blocking(|| cluster.database.await_spare());
         let met = losses::working(&mut cluster, &name, PATIENCE, async |cluster| {
             cluster.database.kill(server);
             let began_us = now_us();

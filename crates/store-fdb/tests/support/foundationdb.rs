@@ -11,6 +11,7 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -129,6 +130,27 @@ impl FoundationDb {
     /// Waits until the cluster takes transactions.
     pub(crate) fn await_ready(&self) {
         self.cli("getversion");
+    }
+
+    /// Waits until the cluster could lose a server and go on: a while after one came back, its data is not yet
+    /// where they have to be.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the cluster says how it is only when it is asked"
+    )]
+    pub(crate) fn await_spare(&self) {
+        const TRIES: u32 = 300;
+        const PAUSE: Duration = Duration::from_millis(500);
+        let spare = r#""max_zone_failures_without_losing_availability" : 1"#;
+        let mut said = String::new();
+        for _ in 0..TRIES {
+            said = self.cli("status json");
+            if said.contains(spare) {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        panic!("the cluster can lose no server: {said}");
     }
 
     /// Runs a command of `fdbcli`, and returns what it said.
