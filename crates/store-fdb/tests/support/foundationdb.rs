@@ -132,8 +132,8 @@ impl FoundationDb {
         self.cli("getversion");
     }
 
-    /// Waits until the cluster could lose a server and go on: a while after one came back, its data is not yet
-    /// where they have to be.
+    /// Waits until the cluster could lose a server and go on at once. For most of a minute after one came back it
+    /// goes on only some 17 s later, whatever it says of the failures that it survives.
     #[allow(
         clippy::disallowed_methods,
         reason = "the cluster says how it is only when it is asked"
@@ -141,7 +141,7 @@ impl FoundationDb {
     pub(crate) fn await_spare(&self) {
         const TRIES: u32 = 300;
         const PAUSE: Duration = Duration::from_millis(500);
-        let spare = r#""max_zone_failures_without_losing_availability" : 1"#;
+        let spare = r#""name" : "healthy""#;
         let mut said = String::new();
         for _ in 0..TRIES {
             said = self.cli("status json");
