@@ -121,9 +121,8 @@ pub(crate) struct Fleet {
     best: Option<(Sample, u64)>,
     /// The first version of the run.
     since: i64,
-    /// Whether the run lasts so long that all have told their clocks in it.
-    is_settled: bool,
-    offset_us: i64,
+    /// `None`: the run does not yet last so long that all have told their clocks in it.
+    offset_us: Option<i64>,
 }
 
 impl Fleet {
@@ -138,7 +137,7 @@ impl Fleet {
 
     /// How far the fleet is ahead of the own clock, in microseconds; `None`: that is not known at the moment.
     pub(crate) fn offset_us(&self) -> Option<i64> {
-        self.is_settled.then_some(self.offset_us)
+        self.offset_us
     }
 
     /// The own sample that others may go by.
@@ -153,7 +152,7 @@ impl Fleet {
             self.last = None;
             self.best = None;
             self.since = i64::MAX;
-            self.is_settled = false;
+            self.offset_us = None;
             return;
         }
         let is_first = self.last.is_none() && self.since == 0;
@@ -170,20 +169,25 @@ impl Fleet {
         } else if !goes_on {
             self.since = mine.version;
         }
-        self.is_settled = mine.version.saturating_sub(self.since) >= versions(SETTLED_US);
-        if self.is_settled {
-            let since = self.since.max(mine.version.saturating_sub(versions(OLDEST_US)));
-            // A version that is yet to come is of another cluster, whose backup this one was made from.
-            let run = since..=mine.version;
-            let comparable = others.iter().filter(|other| run.contains(&other.version));
-            let (best, took_us) = self.best.unwrap_or((mine, took_us));
-            let newest_us = signed(newest_us).saturating_sub(signed(mine.wall_us));
-            let offset_us = median_offset_us(best, comparable.copied(), newest_us);
-            // Who tells the time of others errs on the late side: a lease that it renews must not end early. It
-            // refuses claims, so it takes none that is another's.
-            let late_us = offset_us.saturating_add(signed(took_us));
-            self.offset_us = if offset_us.abs() < ERROR_US { 0 } else { late_us };
+        let is_settled = mine.version.saturating_sub(self.since) >= versions(SETTLED_US);
+        self.offset_us = is_settled.then(|| self.compare(mine, others, newest_us));
+    }
+
+    /// How far the fleet is ahead of the own clock, by what was measured best.
+    fn compare(&self, mine: Sample, others: &[Sample], newest_us: u64) -> i64 {
+        let (best, took_us) = self.best.unwrap_or((mine, SLOW_US));
+        let since = self.since.max(mine.version.saturating_sub(versions(OLDEST_US)));
+        // A version that is yet to come is of another cluster, whose backup this one was made from.
+        let run = since..=mine.version;
+        let comparable = others.iter().filter(|other| run.contains(&other.version));
+        let newest_us = signed(newest_us).saturating_sub(signed(mine.wall_us));
+        let offset_us = median_offset_us(best, comparable.copied(), newest_us);
+        if offset_us.abs() < ERROR_US {
+            return 0;
         }
+        // Who tells the time of others errs on the late side, so that a lease that it renews does not end early. If
+        // it is off by more than the allowed skew it refuses claims, and takes none that is another's.
+        offset_us.saturating_add(signed(took_us))
     }
 }
 
