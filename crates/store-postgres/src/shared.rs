@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use semel_store::optimistic::{Patience, Updates};
-use tokio::sync::{Semaphore, watch};
+use semel_store::optimistic::{Patience, Updates, random_number};
+use tokio::sync::watch;
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::sync::CancellationToken;
 
@@ -31,8 +31,6 @@ pub(crate) struct Shared {
     pub(crate) time: Time,
     pub(crate) updates: Updates<Answer>,
     pub(crate) wakes: Wakes,
-    /// Room for items on their way.
-    pub(crate) room: Arc<Semaphore>,
     /// The links end.
     pub(crate) closing: CancellationToken,
     /// Random, so that two nodes never give a record the same version.
@@ -43,7 +41,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(options: PostgresOptions) -> Result<Self, OpenError> {
         let tls = tls::connector(options.demand, options.root_file.as_deref())?;
-        let random = random()?;
+        let random = random_number().map_err(OpenError::Thread)?;
         Ok(Self {
             tls,
             links: Links::new(&options),
@@ -51,7 +49,6 @@ impl Shared {
             time: Time::default(),
             updates: Updates::new(Arc::clone(&options.clock)),
             wakes: Wakes::new(random),
-            room: Arc::new(Semaphore::new(options.queue_updates)),
             closing: CancellationToken::new(),
             // The upper half is left to count in.
             versions: AtomicI64::new(i64::try_from(random >> 2).unwrap_or(0)),
@@ -82,12 +79,4 @@ impl Shared {
         };
         i32::try_from((self.first_slot + place) % SLOTS).unwrap_or(0)
     }
-}
-
-#[allow(clippy::disallowed_methods, reason = "the one place where a store takes its random number")]
-fn random() -> Result<u64, OpenError> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| OpenError::Thread(std::io::Error::other(error.to_string())))?;
-    Ok(u64::from_le_bytes(bytes))
 }

@@ -1,18 +1,14 @@
 //! The handle that callers hold, and the thread behind it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_store::limits;
-use semel_store::optimistic::Answers;
+use semel_store::optimistic::{Answers, Ending, StoreThread};
 use semel_store::{Page, Scan, Store, StoreError, Transition, Update, Watch};
-use tokio::runtime::{Builder, Handle as RuntimeHandle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::error::{Failure, OpenError};
 use crate::options::PostgresOptions;
@@ -25,16 +21,8 @@ use crate::{scan, schema, wakes, warnings};
 /// The store is closed by [`close`](Self::close), or when the last handle is dropped.
 #[derive(Clone)]
 pub struct PostgresStore {
-    handle: Arc<Handle>,
-}
-
-struct Handle {
     shared: Arc<Shared>,
-    /// The runtime of the store's own thread: what callers give up is finished there.
-    runtime: RuntimeHandle,
-    tasks: TaskTracker,
-    stop: CancellationToken,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Arc<StoreThread>,
 }
 
 impl PostgresStore {
@@ -47,31 +35,19 @@ impl PostgresStore {
     pub async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
         options.check()?;
         let shared = Arc::new(Shared::new(options)?);
-        let runtime =
-            Builder::new_current_thread().enable_all().build().map_err(OpenError::Thread)?;
-        let handle = Arc::new(Handle {
-            shared: Arc::clone(&shared),
-            runtime: runtime.handle().clone(),
-            tasks: TaskTracker::new(),
-            stop: CancellationToken::new(),
-            thread: Mutex::new(None),
-        });
         let (opened, outcome) = oneshot::channel();
-        let (tasks, stop) = (handle.tasks.clone(), handle.stop.clone());
-        let thread =
-            std::thread::Builder::new().name("store-postgres".to_owned()).spawn(move || {
-                runtime.block_on(run(shared, tasks, stop, opened));
-            });
-        *handle.thread() = Some(thread.map_err(OpenError::Thread)?);
+        let (room, of_thread) = (shared.options.queue_updates, Arc::clone(&shared));
+        let life = move |ending| run(of_thread, ending, opened);
+        let thread = StoreThread::start("store-postgres", room, life).map_err(OpenError::Thread)?;
         let ended = |_| OpenError::Unreachable("the thread of the store ended".to_owned());
         outcome.await.map_err(ended)??;
-        Ok(Self { handle })
+        Ok(Self { shared, thread: Arc::new(thread) })
     }
 
     /// Whether updates can be taken now: a connection for synced writes is up.
     #[must_use]
     pub fn healthy(&self) -> bool {
-        self.handle.shared.links.is_up()
+        self.shared.links.is_up()
     }
 
     /// Looks for settings of the database with which acknowledged changes can be lost, and says each in
@@ -81,69 +57,23 @@ impl PostgresStore {
     ///
     /// [`StoreError::Unavailable`] while there is no connection.
     pub async fn durability_warnings(&self) -> Result<Vec<String>, StoreError> {
-        let shared = Arc::clone(&self.handle.shared);
-        let found = self.handle.run(async move { warnings::find(&shared).await }).await;
-        found.ok_or_else(closed)?.map_err(Failure::into_store_error)
+        let shared = Arc::clone(&self.shared);
+        let found = self.thread.run(async move { warnings::find(&shared).await }).await;
+        found?.map_err(Failure::into_store_error)
     }
 
     /// Takes no more updates, finishes those that were handed over, and ends the connections. Blocks
     /// until that is done, up to the time that one update may take; closing again has no effect.
     pub fn close(&self) {
-        self.handle.close();
-    }
-}
-
-impl Handle {
-    /// Runs `work` on the store's thread, whether or not the caller stays. `None`: the store is closed.
-    async fn run<R: Send + 'static>(
-        &self,
-        work: impl Future<Output = R> + Send + 'static,
-    ) -> Option<R> {
-        if self.tasks.is_closed() {
-            return None;
-        }
-        let (caller, answer) = oneshot::channel();
-        self.tasks.spawn_on(
-            async move {
-                // A caller that is gone needs no answer.
-                let _ = caller.send(work.await);
-            },
-            &self.runtime,
-        );
-        answer.await.ok()
-    }
-
-    fn close(&self) {
-        self.shared.room.close();
-        self.tasks.close();
-        self.stop.cancel();
-        let thread = self.thread().take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of the store panicked; this is a bug");
-        }
-    }
-
-    fn thread(&self) -> std::sync::MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.close();
+        self.thread.end();
     }
 }
 
 /// The life of the store's thread.
-async fn run(
-    shared: Arc<Shared>,
-    tasks: TaskTracker,
-    stop: CancellationToken,
-    opened: oneshot::Sender<Result<(), OpenError>>,
-) {
+async fn run(shared: Arc<Shared>, ending: Ending, opened: oneshot::Sender<Result<(), OpenError>>) {
     let prepared = tokio::select! {
         prepared = schema::prepare(&shared.options) => prepared,
-        () = stop.cancelled() => return,
+        () = ending.told() => return,
     };
     if let Err(error) = prepared {
         let _ = opened.send(Err(error));
@@ -164,13 +94,11 @@ async fn run(
             () = wakes::announce(&shared) => {}
             () = wakes::wake_heard(&shared) => {}
             () = wakes::poll(&shared) => {}
-            () = stop.cancelled() => {}
+            () = ending.told() => {}
         }
     }
     let patience = shared.options.silence_timeout() * 2 + shared.options.lock_timeout();
-    if tokio::time::timeout(patience, tasks.wait()).await.is_err() {
-        tracing::error!("updates were given up while the store was closed");
-    }
+    ending.finished(patience).await;
     shared.closing.cancel();
     while connected.join_next().await.is_some() {}
 }
@@ -192,37 +120,21 @@ async fn first_look(shared: &Shared) -> Result<(), Failure> {
 
 impl Store for PostgresStore {
     async fn update<T: Transition>(&self, batch: Vec<Update<T>>) -> Answers<T> {
-        let items = batch.len();
-        let all = |error: StoreError| (0..items).map(|_| Err(error.clone())).collect();
-        if items == 0 {
-            return Vec::new();
-        }
-        if let Err(error) = limits::check_batch(items) {
-            return all(error);
-        }
-        let shared = Arc::clone(&self.handle.shared);
-        let weight = u32::try_from(items).unwrap_or(u32::MAX);
-        let Ok(room) = Arc::clone(&shared.room).acquire_many_owned(weight).await else {
-            return all(closed());
-        };
-        let work = async move {
-            let answers = shared.updates.run(&*shared, batch, shared.patience()).await;
-            drop(room);
-            answers
-        };
-        let lost = "the store was closed before it answered".to_owned();
-        self.handle.run(work).await.unwrap_or_else(|| all(StoreError::Unknown(lost)))
+        let shared = Arc::clone(&self.shared);
+        let run =
+            |batch| async move { shared.updates.run(&*shared, batch, shared.patience()).await };
+        self.thread.update(batch, run).await
     }
 
     async fn scan(&self, scan: Scan) -> Result<Page, StoreError> {
         limits::check_scan(&scan)?;
-        let shared = Arc::clone(&self.handle.shared);
-        let page = self.handle.run(async move { scan::run(&shared, scan).await }).await;
-        page.ok_or_else(closed)?.map_err(Failure::into_store_error)
+        let shared = Arc::clone(&self.shared);
+        let page = self.thread.run(async move { scan::run(&shared, scan).await }).await;
+        page?.map_err(Failure::into_store_error)
     }
 
     fn watch(&self, key: &[u8]) -> Watch {
-        self.handle.shared.updates.watched().watch(key)
+        self.shared.updates.watched().watch(key)
     }
 }
 
@@ -230,12 +142,8 @@ impl fmt::Debug for PostgresStore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("PostgresStore")
-            .field("options", &self.handle.shared.options)
+            .field("options", &self.shared.options)
             .field("healthy", &self.healthy())
             .finish_non_exhaustive()
     }
-}
-
-fn closed() -> StoreError {
-    StoreError::Unavailable("the store is closed".to_owned())
 }

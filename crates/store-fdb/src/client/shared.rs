@@ -7,7 +7,6 @@ use std::time::Duration;
 use foundationdb::options::TransactionOption;
 use foundationdb::{Database, Transaction};
 use semel_store::optimistic::{Patience, Updates};
-use tokio::sync::Semaphore;
 
 use super::failure::Failure;
 use super::open::Opened;
@@ -29,8 +28,6 @@ pub(crate) struct Shared {
     pub(crate) updates: Updates<Answer>,
     pub(crate) slots: Slots,
     pub(crate) wakes: Wakes,
-    /// Room for items on their way.
-    pub(crate) room: Arc<Semaphore>,
     is_up: AtomicBool,
 }
 
@@ -46,7 +43,6 @@ impl Shared {
             updates: Updates::new(Arc::clone(&options.clock)),
             slots: Slots::default(),
             wakes: Wakes::default(),
-            room: Arc::new(Semaphore::new(options.queue_updates)),
             is_up: AtomicBool::new(true),
             options,
         }

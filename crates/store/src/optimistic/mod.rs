@@ -2,7 +2,7 @@
 //! only over the very version that was read. Nothing is held in the database between the two.
 //!
 //! An engine brings two requests, a read and a write of many records ([`Engine`]); the rest is here, the
-//! same for each: [`Updates`].
+//! same for each: [`Updates`], and the thread on which they run, [`StoreThread`].
 //!
 //! # Invariants
 //!
@@ -14,12 +14,13 @@
 //!
 //! # What it does not do
 //!
-//! It runs nothing again whose result is unknown, and it bounds no queue: an engine lets in as many items as
-//! it has room for.
+//! It runs nothing again whose result is unknown.
 
 mod batch;
 mod lane;
 mod parts;
+mod random;
+mod thread;
 mod turns;
 mod updates;
 mod watched;
@@ -33,6 +34,8 @@ use crate::contract::{Durability, StoreError};
 
 pub use batch::{Answers, Decision, Found, Write};
 pub use parts::parts;
+pub use random::random_number;
+pub use thread::{Ending, StoreThread};
 pub use updates::{Patience, Updates};
 pub use watched::Watched;
 
