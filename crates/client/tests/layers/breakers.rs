@@ -13,6 +13,14 @@ use crate::support::Client;
 
 const MS: Duration = Duration::from_millis(1);
 
+/// A node, a client of it, and a breaker that the client is to follow.
+fn following() -> (Node, Client, Breaker) {
+    let (node, channel) = Node::start();
+    let client = Client::new(channel);
+    let breaker = client.breakers.breaker("stripe").unwrap();
+    (node, client, breaker)
+}
+
 async fn call(breaker: &Breaker, outcome: Outcome) -> Result<(), Refused> {
     breaker.enter().await.map(|ticket| ticket.tell(outcome))
 }
@@ -27,9 +35,7 @@ fn opened(node: &Node) {
 
 #[tokio::test(start_paused = true)]
 async fn the_fleets_word_arrives_and_stands() {
-    let (node, channel) = Node::start();
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
+    let (node, client, breaker) = following();
     client
         .driven(async {
             sleep(MS * 50).await;
@@ -45,9 +51,7 @@ async fn the_fleets_word_arrives_and_stands() {
 
 #[tokio::test(start_paused = true)]
 async fn outcomes_are_gathered_and_reported_with_their_generation_and_a_number() {
-    let (node, channel) = Node::start();
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
+    let (node, client, breaker) = following();
     client
         .driven(async {
             sleep(MS * 50).await;
@@ -73,9 +77,7 @@ async fn outcomes_are_gathered_and_reported_with_their_generation_and_a_number()
 
 #[tokio::test(start_paused = true)]
 async fn one_call_probes_with_the_nodes_permit_and_its_end_is_told_at_once() {
-    let (node, channel) = Node::start();
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
+    let (node, client, breaker) = following();
     client
         .driven(async {
             sleep(MS * 50).await;
@@ -102,9 +104,7 @@ async fn one_call_probes_with_the_nodes_permit_and_its_end_is_told_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_is_dropped_is_told_as_inconclusive() {
-    let (node, channel) = Node::start();
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
+    let (node, client, breaker) = following();
     client
         .driven(async {
             sleep(MS * 50).await;
@@ -121,9 +121,7 @@ async fn a_probe_that_is_dropped_is_told_as_inconclusive() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_node_each_process_decides_and_the_fleet_does_again_afterwards() {
-    let (node, channel) = Node::start();
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
+    let (node, client, breaker) = following();
     client
         .driven(async {
             sleep(MS * 50).await;
@@ -147,10 +145,8 @@ async fn without_a_node_each_process_decides_and_the_fleet_does_again_afterwards
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_alone_fails_holds_back_by_itself() {
-    let (node, channel) = Node::start();
+    let (node, client, breaker) = following();
     node.book(|book| book.isolated_for = seconds(5));
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
     client
         .driven(async {
             sleep(MS * 50).await;
@@ -167,10 +163,8 @@ async fn a_process_that_alone_fails_holds_back_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_place_for_a_watcher_is_asked_for_the_state_until_it_has_one() {
-    let (node, channel) = Node::start();
+    let (node, client, breaker) = following();
     node.book(|book| book.full_for = Some(Duration::from_secs(1)));
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
     client
         .driven(async {
             sleep(MS * 50).await;
@@ -199,10 +193,8 @@ async fn a_node_without_a_place_for_a_watcher_is_asked_for_the_state_until_it_ha
 
 #[tokio::test(start_paused = true)]
 async fn a_look_that_waits_for_its_answer_holds_up_no_report() {
-    let (node, channel) = Node::start();
+    let (node, client, breaker) = following();
     node.book(|book| book.state_takes = MS * 450);
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
     client
         .driven(async {
             sleep(MS * 50).await;
@@ -221,10 +213,8 @@ async fn a_look_that_waits_for_its_answer_holds_up_no_report() {
 
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_takes_its_time_holds_up_no_change() {
-    let (node, channel) = Node::start();
+    let (node, client, breaker) = following();
     node.book(|book| (book.policy_takes, book.breaker.policy_version) = (MS * 450, 1));
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
     client
         .driven(async {
             sleep(MS * 50).await;
@@ -238,9 +228,7 @@ async fn a_policy_that_takes_its_time_holds_up_no_change() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_ended_without_a_node_silences_no_later_report() {
-    let (node, channel) = Node::start();
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
+    let (node, client, breaker) = following();
     client
         .driven(async {
             sleep(MS * 50).await;
@@ -273,9 +261,7 @@ async fn a_probe_that_ended_without_a_node_silences_no_later_report() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_counted_while_a_lost_report_goes_out_again_is_reported_after_it() {
-    let (node, channel) = Node::start();
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
+    let (node, client, breaker) = following();
     let reported = || {
         let reports = node.book(|book| book.reports.clone());
         let newest = reports.last().unwrap();
@@ -301,9 +287,7 @@ async fn what_is_counted_while_a_lost_report_goes_out_again_is_reported_after_it
 
 #[tokio::test(start_paused = true)]
 async fn a_call_of_an_older_generation_takes_nothing_from_those_of_the_present_one() {
-    let (node, channel) = Node::start();
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
+    let (node, client, breaker) = following();
     client
         .driven(async {
             sleep(MS * 50).await;
@@ -321,9 +305,7 @@ async fn a_call_of_an_older_generation_takes_nothing_from_those_of_the_present_o
 
 #[tokio::test(start_paused = true)]
 async fn a_malformed_name_is_refused_here_and_is_not_sent_along_with_the_others() {
-    let (node, channel) = Node::start();
-    let client = Client::new(channel);
-    let breaker = client.breakers.breaker("stripe").unwrap();
+    let (node, client, breaker) = following();
     let refused = client.breakers.breaker("my api").unwrap_err();
     assert!(matches!(refused, NotFollowed::Name { what: "dependency", .. }), "{refused}");
     client
