@@ -3,28 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use semel_store::conformance::{End, Harness, run_theme};
+use semel_store::conformance::{End, Harness, Named, THEMES, run_theme};
 use semel_store::{Clock, ManualClock};
 use semel_store_fdb::FdbStore;
 
 use crate::bench::{Bench, Test};
 
+/// Those that crash the server.
+const ALONE: [&str; 2] = ["time", "durability"];
+
 pub(crate) fn tests() -> Vec<Test> {
-    let theme = |theme: &'static str| {
-        Test::new(format!("conformance::{theme}"), move |bench| run_theme(Cluster(bench), theme))
+    let test = |theme: &&'static str| {
+        let theme = *theme;
+        let run = move |bench| run_theme(Cluster(bench), theme);
+        let test = Test::new(format!("conformance::{theme}"), run);
+        if ALONE.contains(&theme) { test.alone() } else { test }
     };
-    let beside = [
-        "updates",
-        "values",
-        "limits",
-        "index",
-        "scans",
-        "concurrency",
-        "linearizability",
-        "watches",
-    ];
-    let alone = ["time", "durability"].map(|it| theme(it).alone());
-    beside.map(theme).into_iter().chain(alone).collect()
+    THEMES.iter().map(test).collect()
 }
 
 /// Each store has a name of its own.
@@ -53,47 +48,26 @@ impl Clock for Followed {
     }
 }
 
-/// A store that knows its name.
-struct Named {
-    store: FdbStore,
-    name: String,
-}
-
 impl Cluster {
-    async fn open(&self, name: String, clock: ManualClock) -> Named {
+    async fn open(&self, name: String, clock: ManualClock) -> Named<FdbStore> {
         let options = self.0.options(&name).with_clock(Followed::from(clock));
         Named { store: self.0.try_open(options).await.unwrap(), name }
     }
 }
 
-impl semel_store::Store for Named {
-    async fn update<T: semel_store::Transition>(
-        &self,
-        batch: Vec<semel_store::Update<T>>,
-    ) -> Vec<Result<T::Outcome, semel_store::StoreError>> {
-        self.store.update(batch).await
-    }
-
-    async fn scan(
-        &self,
-        scan: semel_store::Scan,
-    ) -> Result<semel_store::Page, semel_store::StoreError> {
-        self.store.scan(scan).await
-    }
-
-    fn watch(&self, key: &[u8]) -> semel_store::Watch {
-        self.store.watch(key)
-    }
-}
-
 impl Harness for Cluster {
-    type Store = Named;
+    type Store = Named<FdbStore>;
 
-    async fn open(&self, clock: ManualClock) -> Named {
+    async fn open(&self, clock: ManualClock) -> Named<FdbStore> {
         Cluster::open(self, self.0.name(), clock).await
     }
 
-    async fn reopen(&self, store: Named, clock: ManualClock, end: End) -> Option<Named> {
+    async fn reopen(
+        &self,
+        store: Self::Store,
+        clock: ManualClock,
+        end: End,
+    ) -> Option<Self::Store> {
         let Named { store, name } = store;
         match end {
             End::Closed => store.close(),

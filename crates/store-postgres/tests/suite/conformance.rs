@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use semel_store::ManualClock;
-use semel_store::conformance::{End, Harness, run_theme};
+use semel_store::conformance::{End, Harness, Named, run_theme};
 use semel_store_postgres::{PostgresOptions, PostgresStore};
 
 use crate::postgres::{Postgres, Stop};
@@ -30,43 +30,22 @@ impl Database {
     }
 }
 
-/// A store that knows its schema.
-struct Schemed {
-    store: PostgresStore,
-    schema: String,
-}
-
-impl semel_store::Store for Schemed {
-    async fn update<T: semel_store::Transition>(
-        &self,
-        batch: Vec<semel_store::Update<T>>,
-    ) -> Vec<Result<T::Outcome, semel_store::StoreError>> {
-        self.store.update(batch).await
-    }
-
-    async fn scan(
-        &self,
-        scan: semel_store::Scan,
-    ) -> Result<semel_store::Page, semel_store::StoreError> {
-        self.store.scan(scan).await
-    }
-
-    fn watch(&self, key: &[u8]) -> semel_store::Watch {
-        self.store.watch(key)
-    }
-}
-
 impl Harness for Database {
-    type Store = Schemed;
+    type Store = Named<PostgresStore>;
 
-    async fn open(&self, _clock: ManualClock) -> Schemed {
+    async fn open(&self, _clock: ManualClock) -> Self::Store {
         let schema = format!("semel_{}", self.schemas.fetch_add(1, Ordering::SeqCst));
         let store = PostgresStore::open(self.options(&schema)).await.unwrap();
-        Schemed { store, schema }
+        Named { store, name: schema }
     }
 
-    async fn reopen(&self, store: Schemed, _clock: ManualClock, end: End) -> Option<Schemed> {
-        let Schemed { store, schema } = store;
+    async fn reopen(
+        &self,
+        store: Self::Store,
+        _clock: ManualClock,
+        end: End,
+    ) -> Option<Self::Store> {
+        let Named { store, name: schema } = store;
         match end {
             End::Closed => store.close(),
             End::Crashed => {
@@ -77,7 +56,7 @@ impl Harness for Database {
             }
         }
         let store = PostgresStore::open(self.options(&schema)).await.unwrap();
-        Some(Schemed { store, schema })
+        Some(Named { store, name: schema })
     }
 }
 

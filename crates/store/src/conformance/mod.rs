@@ -46,6 +46,7 @@ mod history;
 mod index;
 mod limits;
 mod linearizability;
+mod named;
 mod scans;
 pub(crate) mod step;
 #[cfg(test)]
@@ -64,6 +65,7 @@ use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
 
+pub use self::named::Named;
 use crate::clock::ManualClock;
 use crate::contract::Store;
 
@@ -88,10 +90,16 @@ macro_rules! conformance_tests {
             $crate::conformance::run_theme($harness, stringify!($theme)).await;
         }
     )+};
+    (@names $($theme:ident),+) => {
+        &[$(stringify!($theme)),+]
+    };
     (@checks $($theme:ident),+) => {
         [$($theme::checks()),+].into_iter().flatten().collect()
     };
 }
+
+/// The themes of the suite: for an engine that can't use [`conformance_tests!`](crate::conformance_tests).
+pub const THEMES: &[&str] = conformance_tests! { @themes (@names) };
 
 fn all_checks<H: Harness>() -> Vec<Check<H>> {
     conformance_tests! { @themes (@checks) }
