@@ -6,7 +6,7 @@ use std::time::Duration;
 use semel_proto::v1::{BackoffStrategy, DepositOn, FailMode, RetryPolicy};
 
 use crate::failure::FailureKind;
-pub(crate) use crate::wire::{duration, millis, to_wire};
+use crate::wire::{duration, millis};
 
 /// What a retry costs unless the policy says otherwise, in milli-tokens.
 const COST_MILLI: u32 = 1_000;

@@ -13,7 +13,7 @@ use super::gate::Admission;
 use super::window::Outcome;
 use crate::clock::Clock;
 use crate::layers::Refused;
-use crate::rules::{duration, millis};
+use crate::wire::{duration, millis};
 
 /// What is said of when to look again if nobody knows.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use semel_proto::v1::{BreakerCondition, BreakerSnapshot};
 
 use super::rules::{ALL, Rules};
 use super::window::{Outcome, Window};
-use crate::rules::{duration, millis};
+use crate::wire::{duration, millis};
 
 /// When to look again at a breaker that says nothing of it.
 const LOOK_AGAIN_MS: u64 = 1_000;

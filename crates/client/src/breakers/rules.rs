@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_proto::v1::BreakerPolicy;
 
-use crate::rules::{duration, millis};
+use crate::wire::{duration, millis};
 
 /// The shares of calls that are admitted after a recovery, in thousandths, step by step.
 const RAMP: [u32; 3] = [50, 250, 500];

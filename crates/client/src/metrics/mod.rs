@@ -1,5 +1,5 @@
-//! What the layers and [`once`](crate::once) measure, through OpenTelemetry: the meter provider that the application installs picks
-//! it up, and without one measuring costs next to nothing.
+//! What the layers and [`once`](crate::once) measure, through OpenTelemetry: the meter provider that the
+//! application installs picks it up, and without one measuring costs next to nothing.
 //!
 //! | instrument | kind, unit | attributes | when |
 //! |---|---|---|---|
@@ -251,10 +251,9 @@ pub(crate) enum BreakerState {
 mod tests {
     use std::collections::BTreeSet;
 
-    use opentelemetry::metrics::MeterProvider;
     use opentelemetry_sdk::metrics::data::{ResourceMetrics, ScopeMetrics};
-    use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 
+    use super::measured::Measured;
     use super::*;
     use crate::connection::Error;
     use crate::keys::ClaimAnswer;
@@ -281,12 +280,9 @@ mod tests {
 
     #[test]
     fn the_table_names_exactly_the_instruments_and_their_attributes() {
-        let exporter = InMemoryMetricExporter::default();
-        let reader = PeriodicReader::builder(exporter.clone()).build();
-        let provider = SdkMeterProvider::builder().with_reader(reader).build();
-        use_all(&Metrics::of(&provider.meter(METER)));
-        provider.force_flush().unwrap();
-        let exported = exporter.get_finished_metrics().unwrap();
+        let measured = Measured::new();
+        use_all(&measured.metrics());
+        let exported = measured.exported();
         let scopes = exported.iter().flat_map(ResourceMetrics::scope_metrics);
         let made: BTreeSet<(String, String)> = scopes
             .flat_map(ScopeMetrics::metrics)

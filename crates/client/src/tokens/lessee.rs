@@ -16,7 +16,8 @@ use super::budget::Ledger;
 use super::demand::Demand;
 use super::purse::{Content, TOKENS_MAX};
 use crate::failure::grpc::is_final;
-use crate::rules::{Rules, duration, millis};
+use crate::rules::Rules;
+use crate::wire::{duration, millis};
 
 /// Between two askings of one budget.
 const PAUSE_MIN_MS: u64 = 10;

@@ -1,8 +1,8 @@
 //! The thread of a store, with a runtime of its own, on which its work is done.
 //!
 //! Invariants: what was handed over is finished there, whether or not its caller stays; no more items than there
-//! is room for are on their way, others wait; the thread is told to end, and joined, at the latest when its handle is dropped,
-//! so it does not outlive an opening that is given up either.
+//! is room for are on their way, others wait; the thread is told to end, and joined, at the latest when its handle
+//! is dropped, so it does not outlive an opening that is given up either.
 
 use std::future::Future;
 use std::io;

@@ -1,7 +1,7 @@
 //! The gate at moments and with words that the tests make up.
 
 use super::*;
-use crate::rules::to_wire;
+use crate::wire::to_wire;
 use std::time::Duration;
 
 const ROLL: u64 = 200;

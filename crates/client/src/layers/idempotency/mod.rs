@@ -107,8 +107,7 @@
 //! then, and it is the current deadline of what the handler calls. Only completing has its own few seconds: what is
 //! done is not given up. A server that drops requests at their deadline, as tonic's does, drops that too, so let
 //! such requests go on [to the end](crate::layers::IdempotencyLayer::to_the_end): whoever asked is answered at its
-//! deadline then,
-//! and the handler has the layer's time limit.
+//! deadline then, and the handler has the layer's time limit.
 //!
 //! # What is measured
 //!
@@ -126,8 +125,8 @@
 //!   [recovery worker](crate::recovery). So does that of a claim whose answer was lost for good, though nothing ran
 //!   here: it is measured as `unavailable`, not as run.
 //! - **Whoever hangs up releases nothing.** A server drops the handler of a caller who hangs up. Its lease lapses
-//!   then, as if the process were lost; [`to_the_end`](crate::layers::IdempotencyLayer::to_the_end) lets it go on, and the next
-//!   attempt gets its answer. Use it wherever callers are impatient.
+//!   then, as if the process were lost; [`to_the_end`](crate::layers::IdempotencyLayer::to_the_end) lets it go on,
+//!   and the next attempt gets its answer. Use it wherever callers are impatient.
 //! - **No key, no run.** While Semel is out of reach, requests are refused, unless
 //!   [that is given up](crate::layers::IdempotencyLayer::unkeyed_without_semel).
 //! - **Nothing is cut.** A body that is too long to be stored is known to be done, and never replayed in part.
@@ -136,8 +135,8 @@
 //!
 //! Inside of what authenticates, compresses, limits and logs, so that an answer is stored as the handler gave it,
 //! and what was turned away has no key; and inside of an [`InboundLayer`](crate::layers::InboundLayer), which takes
-//! the root up; outside of what the handler's verdict depends on. The request and the answer are read whole, so a stream is answered only once it ends or is [too
-//! long](crate::layers::IdempotencyLayer::answer_max_bytes).
+//! the root up; outside of what the handler's verdict depends on. The request and the answer are read whole, so a
+//! stream is answered only once it ends or is [too long](crate::layers::IdempotencyLayer::answer_max_bytes).
 //!
 //! # What it does not do
 //!
@@ -146,8 +145,8 @@
 //!   [`Held::fence`](crate::once::Held::fence) along with the effect.
 //! - In tasks, what is local to the caller's task is not there, but for the [root](crate::Root) and how much the
 //!   request [matters](crate::layers::Criticality).
-//! - It does not know when an intent was made, unless it is [told](crate::layers::IdempotencyLayer::first_sent_by): a key that
-//!   comes after its retention runs again.
+//! - It does not know when an intent was made, unless it is
+//!   [told](crate::layers::IdempotencyLayer::first_sent_by): a key that comes after its retention runs again.
 //!
 //! # Layout
 //!

@@ -13,7 +13,7 @@ use tonic::Request;
 use super::verdict::Question;
 use crate::connection::StickyChannel;
 use crate::layers::Criticality;
-use crate::rules::{duration, millis, to_wire};
+use crate::wire::{duration, millis, to_wire};
 
 /// How long a caller waits for a node's answer, at most.
 const ANSWER_MAX: Duration = Duration::from_millis(250);

@@ -17,8 +17,9 @@ use crate::dice::Dice;
 use crate::failure::Failure;
 use crate::layers::Criticality;
 use crate::root::Root;
-use crate::rules::{Rules, duration};
+use crate::rules::Rules;
 use crate::tokens::{Budget, Granted};
+use crate::wire::duration;
 
 /// What the retries and hedges of one dependency are decided by. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug)]

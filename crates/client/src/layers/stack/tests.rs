@@ -1,64 +1,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use opentelemetry::metrics::MeterProvider;
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ScopeMetrics};
-use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use tower::{Layer, ServiceExt};
 
-use crate::Metrics;
 use crate::layers::tests::{Act, Scripted, measured_breaker, read, retries};
 use crate::layers::{HedgeSettings, Http, Refused, Stack};
+use crate::metrics::measured::Measured;
 
-/// How often each instrument was used, or what it says, by its attributes but the dependency.
-fn counted(exporter: &InMemoryMetricExporter) -> BTreeMap<String, u64> {
-    let mut all = BTreeMap::new();
-    for resource in exporter.get_finished_metrics().unwrap() {
-        for metric in resource.scope_metrics().flat_map(ScopeMetrics::metrics) {
-            let name = metric.name().trim_start_matches("semel.client.");
-            let mut note = |attributes: Vec<String>, count: u64| {
-                all.insert(format!("{name} {}", attributes.join(" ")), count);
-            };
-            let values = |attributes: &mut dyn Iterator<Item = &opentelemetry::KeyValue>| {
-                let own = attributes.filter(|pair| pair.key.as_str() != "semel.dependency");
-                let mut own: Vec<String> = own.map(|pair| pair.value.to_string()).collect();
-                own.sort();
-                own
-            };
-            match metric.data() {
-                AggregatedMetrics::U64(MetricData::Sum(sum)) => sum
-                    .data_points()
-                    .for_each(|point| note(values(&mut point.attributes()), point.value())),
-                AggregatedMetrics::F64(MetricData::Histogram(histogram)) => histogram
-                    .data_points()
-                    .for_each(|point| note(values(&mut point.attributes()), point.count())),
-                AggregatedMetrics::U64(MetricData::Gauge(gauge)) => gauge
-                    .data_points()
-                    .for_each(|point| note(values(&mut point.attributes()), point.value())),
-                AggregatedMetrics::I64(MetricData::Sum(sum)) => {
-                    sum.data_points().for_each(|point| {
-                        let value = point.value().try_into().unwrap();
-                        note(values(&mut point.attributes()), value);
-                    });
-                }
-                _ => panic!("{name} is of a kind that nobody looks at"),
-            }
-        }
-    }
-    all
-}
-
-fn measuring() -> (InMemoryMetricExporter, SdkMeterProvider, Metrics) {
-    let exporter = InMemoryMetricExporter::default();
-    let reader = PeriodicReader::builder(exporter.clone()).build();
-    let provider = SdkMeterProvider::builder().with_reader(reader).build();
-    let metrics = Metrics::of(&provider.meter("semel"));
-    (exporter, provider, metrics)
+/// What the instruments say, by their attributes but the dependency.
+fn counted(measured: &Measured) -> BTreeMap<String, u64> {
+    measured.counts("semel.client.", |pairs| {
+        pairs.retain(|pair| pair.key.as_str() != "semel.dependency");
+        pairs.sort_by_key(|pair| pair.value.to_string());
+    })
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_step_is_measured() {
-    let (exporter, provider, metrics) = measuring();
+    let measured = Measured::new();
+    let metrics = measured.metrics();
     let breaker = measured_breaker(metrics.clone());
     let stack = Stack::new(Http::default(), retries(1), breaker)
         .within(Duration::from_secs(9))
@@ -72,8 +32,7 @@ async fn every_step_is_measured() {
     }
     let error = service.oneshot(read()).await.unwrap_err();
     assert!(matches!(Refused::find(&*error), Some(Refused::BreakerOpen { .. })));
-    provider.force_flush().unwrap();
-    let counted = counted(&exporter);
+    let counted = counted(&measured);
     let expected = [
         ("attempt.duration ok", 1),
         ("attempt.duration server_error", 18),
@@ -97,7 +56,8 @@ async fn every_step_is_measured() {
 
 #[tokio::test(start_paused = true)]
 async fn hedges_are_measured_and_so_are_calls_under_way() {
-    let (exporter, provider, metrics) = measuring();
+    let measured = Measured::new();
+    let metrics = measured.metrics();
     let stack = Stack::new(Http::default(), retries(1), measured_breaker(metrics.clone()))
         .hedged(HedgeSettings::default())
         .measured(metrics);
@@ -111,15 +71,14 @@ async fn hedges_are_measured_and_so_are_calls_under_way() {
     let denied = Scripted::new([Act::AnswerAfter(tens, 200)]);
     stack.layer(denied).oneshot(read()).await.unwrap();
     let hangs = stack.layer(Scripted::new([Act::Hang])).oneshot(read());
-    tokio::time::timeout(tens, async {
-        tokio::join!(hangs, async {
+    let counted = tokio::select! {
+        biased;
+        _ = hangs => panic!("it hangs"),
+        counted = async {
             tokio::task::yield_now().await;
-            provider.force_flush().unwrap();
-        })
-    })
-    .await
-    .unwrap_err();
-    let counted = counted(&exporter);
+            counted(&measured)
+        } => counted,
+    };
     let of = |name: &str| counted.get(name).copied();
     assert_eq!(
         (of("hedges sent"), of("hedges won"), of("hedges denied")),
